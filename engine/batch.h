@@ -1,0 +1,78 @@
+/* A write batch: the pending puts and deletes of one transaction, hash-indexed, with savepoints.
+** An append-only arena of entries that owns its bytes, an open-addressing table of (32-bit tag, 32-bit
+** position), one live entry a key, an undo log so that a rollback costs what was written since the mark.
+** Reference-counted: an iterator or a pinned value keeps the memory it reads; a rollback never reuses
+** bytes while somebody but the owner holds a reference.
+** Thread rule: one thread at a time (the connection's). */
+#ifndef KV_BATCH_H
+#define KV_BATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "buf.h"
+#include "iter.h"
+#include "stats.h"
+#include "status.h"
+
+struct kv_batch;
+
+/* A place to roll back to; O(1) to take. Valid until a rollback to an earlier mark or a reset. */
+struct kv_batch_mark {
+  size_t undo; /* length of the undo log */
+  int64_t rows_delta;
+};
+
+/* stats may be NULL; it must outlive the batch. Starts with one reference. */
+kv_status kv_batch_new(struct kv_stats *stats, struct kv_batch **batch, struct kv_err *err);
+struct kv_batch *kv_batch_ref(struct kv_batch *batch);
+void kv_batch_unref(struct kv_batch *batch);
+
+/* Copies key and value. rows_delta is added to the batch's row count change and undone with the write.
+** KV_NOMEM leaves the batch unchanged. KV_MISUSE beyond 2^32-1 entries or a key over KV_KEY_BYTES_MAX. */
+kv_status kv_batch_put(struct kv_batch *batch, struct kv_slice key, struct kv_slice value,
+                       int rows_delta, struct kv_err *err);
+kv_status kv_batch_delete(struct kv_batch *batch, struct kv_slice key, int rows_delta,
+                          struct kv_err *err);
+
+enum kv_batch_answer { KV_BATCH_NONE, KV_BATCH_PUT, KV_BATCH_DELETED };
+/* The pending state of a key, hash = kv_hash_key(key). *value (may be NULL) is borrowed until the last
+** reference goes or the batch is written to or rolled back by somebody who holds the only reference. */
+enum kv_batch_answer kv_batch_get(const struct kv_batch *batch, struct kv_slice key, uint64_t hash,
+                                  struct kv_slice *value);
+
+struct kv_batch_mark kv_batch_mark(const struct kv_batch *batch);
+/* O(writes since the mark). Cannot fail. */
+void kv_batch_rollback(struct kv_batch *batch, struct kv_batch_mark mark);
+
+size_t kv_batch_count(const struct kv_batch *batch); /* live entries, tombstones included */
+int64_t kv_batch_rows_delta(const struct kv_batch *batch);
+size_t kv_batch_bytes(const struct kv_batch *batch); /* memory held */
+/* Moves with every put, delete and rollback that changed something. */
+uint64_t kv_batch_version(const struct kv_batch *batch);
+
+/* An iterator over the entries live now, in key order; later writes do not show and cannot hurt it. It
+** holds a reference. */
+kv_status kv_batch_iter(struct kv_batch *batch, struct kv_iter **iter, struct kv_err *err);
+
+/* Appends the live entries, sorted by key, as one log batch (FORMAT.md, Log batch). uuid and seq seed
+** the checksum. */
+kv_status kv_batch_encode(struct kv_batch *batch, const uint8_t uuid[16], uint64_t seq,
+                          struct kv_buf *out, struct kv_err *err);
+
+/* Walks an encoded log batch after checking version, checksum and lengths. */
+struct kv_batch_reader {
+  const uint8_t *pos;
+  const uint8_t *end;
+  uint64_t left;       /* entries */
+  struct kv_slice key; /* the current entry, borrowed from the input */
+  struct kv_slice value;
+  bool deleted;
+};
+kv_status kv_batch_reader_init(struct kv_batch_reader *reader, struct kv_slice encoded,
+                               const uint8_t uuid[16], uint64_t seq, struct kv_err *err);
+/* false at the end; *status is KV_CORRUPT when the bytes ended early or keys are not ascending. */
+bool kv_batch_reader_next(struct kv_batch_reader *reader, kv_status *status, struct kv_err *err);
+
+#endif

@@ -1,0 +1,74 @@
+/* A data block: sorted entries with shared key prefixes, restart points and a hash index from key to
+** restart (FORMAT.md, Data block). The builder makes the plain bytes; compression, checksum and place
+** are the table's. */
+#ifndef KV_BLOCK_H
+#define KV_BLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "buf.h"
+#include "iter.h"
+#include "status.h"
+
+struct kv_block_builder {
+  struct kv_buf bytes;
+  struct kv_buf restarts; /* u32 offsets */
+  struct kv_buf hashes;   /* u32 hash and u32 restart of every key, for the index */
+  struct kv_buf last_key;
+  uint32_t count;
+};
+void kv_block_builder_init(struct kv_block_builder *builder);
+void kv_block_builder_release(struct kv_block_builder *builder);
+/* Empties it for the next block. */
+void kv_block_builder_reset(struct kv_block_builder *builder);
+/* Keys strictly ascending, else KV_MISUSE. hash = kv_hash_key(key). */
+kv_status kv_block_builder_add(struct kv_block_builder *builder, struct kv_slice key, uint64_t hash,
+                               struct kv_slice value, bool deleted, struct kv_err *err);
+/* Bytes that finish would give now. */
+size_t kv_block_builder_size(const struct kv_block_builder *builder);
+/* Appends restarts and index; the block is borrowed until reset. */
+kv_status kv_block_builder_finish(struct kv_block_builder *builder, struct kv_slice *block,
+                                  struct kv_err *err);
+
+/* A parsed block over borrowed bytes. */
+struct kv_block {
+  struct kv_slice entries;
+  const uint8_t *restarts;
+  uint32_t restart_count;
+  const uint8_t *buckets;
+  uint32_t bucket_count; /* 0: no hash index */
+};
+/* Bounds only: entries are checked when walked. KV_CORRUPT. */
+kv_status kv_block_init(struct kv_block *block, struct kv_slice bytes, struct kv_err *err);
+
+enum kv_block_answer { KV_BLOCK_NONE, KV_BLOCK_PUT, KV_BLOCK_DELETED };
+/* *value is borrowed from the block's bytes. scratch is for key bytes. */
+kv_status kv_block_get(const struct kv_block *block, struct kv_slice key, uint64_t hash,
+                       struct kv_buf *scratch, enum kv_block_answer *answer, struct kv_slice *value,
+                       struct kv_err *err);
+
+/* A position in a block; the embedding iterator owns it. Moves set valid=false at either end; damage
+** gives KV_CORRUPT, never a read outside the bytes. */
+struct kv_block_cursor {
+  struct kv_block block;
+  struct kv_buf key;
+  struct kv_slice value;
+  bool deleted;
+  bool valid;
+  size_t offset; /* of the current entry */
+  size_t next_offset;
+  uint32_t restart; /* the restart region the current entry is in */
+};
+void kv_block_cursor_init(struct kv_block_cursor *cursor);
+void kv_block_cursor_release(struct kv_block_cursor *cursor);
+void kv_block_cursor_set(struct kv_block_cursor *cursor, const struct kv_block *block);
+kv_status kv_block_cursor_seek(struct kv_block_cursor *cursor, struct kv_slice key,
+                               struct kv_err *err);
+kv_status kv_block_cursor_first(struct kv_block_cursor *cursor, struct kv_err *err);
+kv_status kv_block_cursor_last(struct kv_block_cursor *cursor, struct kv_err *err);
+kv_status kv_block_cursor_next(struct kv_block_cursor *cursor, struct kv_err *err);
+kv_status kv_block_cursor_prev(struct kv_block_cursor *cursor, struct kv_err *err);
+
+#endif

@@ -1,0 +1,40 @@
+/* The block cache: decoded blocks, pinned while used, CLOCK with one atomic word an entry, sharded, with
+** a byte budget. One a process. Thread rule: any thread. */
+#ifndef KV_CACHE_H
+#define KV_CACHE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "status.h"
+
+struct kv_cache;
+struct kv_cache_entry; /* a pinned block: its bytes stay until unpinned, cached or not */
+
+/* budget in bytes; 0 = nothing stays cached once unpinned. Starts with one reference. */
+kv_status kv_cache_new(size_t budget, struct kv_cache **cache, struct kv_err *err);
+struct kv_cache *kv_cache_ref(struct kv_cache *cache);
+void kv_cache_unref(struct kv_cache *cache);
+void kv_cache_set_budget(struct kv_cache *cache, size_t budget);
+size_t kv_cache_budget(const struct kv_cache *cache);
+/* Bytes of the entries held now, pinned ones included; never over the budget by more than what is
+** pinned. */
+size_t kv_cache_bytes(struct kv_cache *cache);
+/* A number no other user of this cache has had: the first half of an entry's name. */
+uint64_t kv_cache_new_owner(struct kv_cache *cache);
+
+/* The entry (owner, offset), pinned, or NULL. */
+struct kv_cache_entry *kv_cache_lookup(struct kv_cache *cache, uint64_t owner, uint64_t offset);
+/* Hands `bytes` (from kv_alloc; ownership passes on success only) to the cache and returns the entry
+** pinned. When (owner, offset) is there already, `bytes` is freed and the existing entry pinned. */
+kv_status kv_cache_insert(struct kv_cache *cache, uint64_t owner, uint64_t offset, uint8_t *bytes,
+                          size_t size, struct kv_cache_entry **entry, struct kv_err *err);
+/* One more pin on an entry already pinned. */
+void kv_cache_pin(struct kv_cache_entry *entry);
+void kv_cache_unpin(struct kv_cache_entry *entry);
+const uint8_t *kv_cache_data(const struct kv_cache_entry *entry);
+size_t kv_cache_size(const struct kv_cache_entry *entry);
+/* Forgets every unpinned entry of an owner; pinned ones go when unpinned. */
+void kv_cache_drop_owner(struct kv_cache *cache, uint64_t owner);
+
+#endif

@@ -1,0 +1,124 @@
+/* The only door to files, directories, random bytes, the clock and locks. Three implementations: POSIX
+** (env_posix.c, the only file with system calls), memory (env_memory.c: `:memory:` databases and tests)
+** and fault (env_fault.c: a wrapper whose nth call of a class fails).
+** Thread rule: an environment may be used from any thread; one writer or reader object by one thread at a
+** time, but kv_read_file objects by any number of threads. */
+#ifndef KV_ENV_H
+#define KV_ENV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "buf.h"
+#include "status.h"
+
+struct kv_env;
+struct kv_write_file; /* being written, append only; not yet named by any manifest */
+struct kv_read_file;  /* immutable, open for reading */
+
+/* One piece of a grouped read: `size` bytes at `offset` go to `into`. */
+struct kv_range {
+  uint64_t offset;
+  size_t size;
+  uint8_t *into;
+};
+
+/* Called for each name in a directory; a status other than KV_OK ends the walk and is returned. */
+typedef kv_status (*kv_list_fn)(void *ctx, const char *name);
+
+/* What an implementation provides. Paths are NUL-terminated, borrowed for the call. Names, numbers and
+** the operating system's own text go into err. Statuses: KV_MISSING when the file or directory is not
+** there, KV_FULL for no space, KV_BUSY for "exists already", KV_IO for everything else, KV_NOMEM. */
+struct kv_env_ops {
+  /* Creates a file that must not exist (O_EXCL|O_NOFOLLOW|O_CLOEXEC, mode as `like_path`'s file when not
+  ** NULL, else 0644). */
+  kv_status (*create)(struct kv_env *env, const char *path, const char *like_path,
+                      struct kv_write_file **file, struct kv_err *err);
+  kv_status (*append)(struct kv_write_file *file, struct kv_slice bytes, struct kv_err *err);
+  kv_status (*sync)(struct kv_write_file *file, struct kv_err *err);
+  /* Closes and frees; never fails in a way that matters after a sync. The file stays. */
+  void (*close_write)(struct kv_write_file *file);
+  /* Regular files only, links are not followed; *size in bytes. */
+  kv_status (*open)(struct kv_env *env, const char *path, struct kv_read_file **file,
+                    uint64_t *size, struct kv_err *err);
+  /* Fills every range completely or fails (a short file is KV_CORRUPT). Ranges are sorted by offset and
+  ** do not overlap: an implementation may give hints and merge. */
+  kv_status (*read)(struct kv_read_file *file, const struct kv_range *ranges, size_t n,
+                    struct kv_err *err);
+  void (*close_read)(struct kv_read_file *file);
+  kv_status (*remove)(struct kv_env *env, const char *path, struct kv_err *err);
+  /* KV_OK too when it is there already and is a real directory (no link). Mode from `like_path`'s file,
+  ** with search permission where it has read permission. */
+  kv_status (*make_dir)(struct kv_env *env, const char *path, const char *like_path,
+                        struct kv_err *err);
+  /* KV_BUSY when it is not empty. */
+  kv_status (*remove_dir)(struct kv_env *env, const char *path, struct kv_err *err);
+  kv_status (*sync_dir)(struct kv_env *env, const char *path, struct kv_err *err);
+  kv_status (*list_dir)(struct kv_env *env, const char *path, kv_list_fn fn, void *ctx,
+                        struct kv_err *err);
+  kv_status (*random)(struct kv_env *env, void *bytes, size_t size, struct kv_err *err);
+  uint64_t (*now_us)(struct kv_env *env); /* monotonic */
+  void (*free)(struct kv_env *env);
+};
+struct kv_env {
+  const struct kv_env_ops *ops;
+};
+
+/* The process's POSIX environment; never freed. */
+struct kv_env *kv_env_posix(void);
+/* An empty file system in memory, owned by the caller until kv_env_free. */
+kv_status kv_env_memory_new(struct kv_env **env, struct kv_err *err);
+void kv_env_free(struct kv_env *env); /* NULL and the POSIX one are allowed and do nothing */
+
+/* Thin calls through the table. */
+kv_status kv_env_create(struct kv_env *env, const char *path, const char *like_path,
+                        struct kv_write_file **file, struct kv_err *err);
+kv_status kv_env_append(struct kv_env *env, struct kv_write_file *file, struct kv_slice bytes,
+                        struct kv_err *err);
+kv_status kv_env_sync(struct kv_env *env, struct kv_write_file *file, struct kv_err *err);
+void kv_env_close_write(struct kv_env *env, struct kv_write_file *file);
+kv_status kv_env_open(struct kv_env *env, const char *path, struct kv_read_file **file,
+                      uint64_t *size, struct kv_err *err);
+kv_status kv_env_read(struct kv_env *env, struct kv_read_file *file, const struct kv_range *ranges,
+                      size_t n, struct kv_err *err);
+void kv_env_close_read(struct kv_env *env, struct kv_read_file *file);
+kv_status kv_env_remove(struct kv_env *env, const char *path, struct kv_err *err);
+kv_status kv_env_make_dir(struct kv_env *env, const char *path, const char *like_path,
+                          struct kv_err *err);
+kv_status kv_env_remove_dir(struct kv_env *env, const char *path, struct kv_err *err);
+kv_status kv_env_sync_dir(struct kv_env *env, const char *path, struct kv_err *err);
+kv_status kv_env_list_dir(struct kv_env *env, const char *path, kv_list_fn fn, void *ctx,
+                          struct kv_err *err);
+kv_status kv_env_random(struct kv_env *env, void *bytes, size_t size, struct kv_err *err);
+uint64_t kv_env_now_us(struct kv_env *env);
+
+/* The fault environment: wraps another one (borrowed). */
+enum kv_fault_class {
+  KV_FAULT_CREATE,
+  KV_FAULT_APPEND,
+  KV_FAULT_SYNC,
+  KV_FAULT_OPEN,
+  KV_FAULT_READ,
+  KV_FAULT_REMOVE,
+  KV_FAULT_MAKE_DIR,
+  KV_FAULT_SYNC_DIR,
+  KV_FAULT_ANY, /* counts every call of the classes above */
+  KV_FAULT_CLASSES
+};
+kv_status kv_env_fault_new(struct kv_env *base, struct kv_env **env, struct kv_err *err);
+/* The nth call of the class from now fails with `status` (1 = the next; 0 = none), and all later ones
+** when sticky. A failing append writes the first half of its bytes (a short write). */
+void kv_env_fault_set(struct kv_env *env, enum kv_fault_class cls, uint64_t nth, bool sticky,
+                      kv_status status);
+/* Calls of the class since it was created, failed ones included. */
+uint64_t kv_env_fault_calls(struct kv_env *env, enum kv_fault_class cls);
+
+/* Locks, so that nothing else in the engine knows pthreads. */
+struct kv_mutex;
+kv_status kv_mutex_new(struct kv_mutex **mutex, struct kv_err *err);
+void kv_mutex_free(struct kv_mutex *mutex);
+void kv_mutex_lock(struct kv_mutex *mutex);
+void kv_mutex_unlock(struct kv_mutex *mutex);
+
+#endif

@@ -1,0 +1,51 @@
+/* Order-preserving keys: memcmp order of the bytes is SQL order of the column values, NULL < numbers <
+** text < blob, and equal values are equal bytes (1 = 1.0, -0.0 = 0.0). Layout in FORMAT.md, Keys. */
+#ifndef KV_KEY_H
+#define KV_KEY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "buf.h"
+
+#define KV_KEY_BYTES_MAX 65536 /* largest encoded key */
+
+typedef enum kv_type { KV_NULL = 1, KV_INTEGER, KV_REAL, KV_TEXT, KV_BLOB } kv_type;
+
+/* One SQL value. Text and blob bytes are borrowed. A NaN is KV_NULL before it gets here. */
+struct kv_datum {
+  kv_type type;
+  int64_t integer;
+  double real;
+  struct kv_slice bytes; /* text (UTF-8, no terminator counted) or blob */
+};
+
+/* How one column of a key is encoded. */
+struct kv_key_part {
+  bool descending; /* bytes inverted */
+  bool last;       /* the last column: text and blob end with the key, not with a terminator (unless
+                      descending) */
+};
+
+/* Appends one column; a failure is the buffer's sticky NOMEM. Keys over KV_KEY_BYTES_MAX are the
+** caller's to refuse. */
+void kv_key_append(struct kv_buf *key, struct kv_key_part part, const struct kv_datum *value);
+
+/* Reads one column from *key and moves *key behind it. A number that fits int64 comes back as
+** KV_INTEGER, else KV_REAL: what the bytes lose is kept by the row. Text and blobs are borrowed from
+** the key when possible, else copied into `scratch` (cleared by the caller; grows, earlier results
+** into the same scratch move: decode one column at a time or use one scratch a column).
+** KV_CORRUPT when the bytes are no key. */
+kv_status kv_key_decode(struct kv_slice *key, struct kv_key_part part, struct kv_buf *scratch,
+                        struct kv_datum *value, struct kv_err *err);
+
+/* Turns a key (or prefix of columns) into the smallest byte string above everything that begins with
+** it; false when there is none (all 0xff): then the range has no upper bound. */
+bool kv_key_prefix_successor(struct kv_buf *key);
+
+/* The first key byte of values of a type (ascending or inverted), for ranges over a type:
+** KV_INTEGER and KV_REAL share one. */
+uint8_t kv_key_type_byte(kv_type type, bool descending);
+
+#endif

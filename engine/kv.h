@@ -1,0 +1,214 @@
+/* The engine's public face: column families, views, reads and jobs. Usable without SQLite.
+**
+** A family is one sorted key space. The engine keeps no log and no manifest: the caller's *catalog* does
+** (in ext/ the shadow tables), and tells the engine by a kv_snapshot what a transaction sees. The engine
+** turns it into an immutable, reference-counted kv_view, answers reads over (view, batch), and runs jobs
+** that write files and give back an edit for the catalog to record. Everything here is a cache of the
+** catalog (ARCHITECTURE.md, invariant 1) or an immutable file (invariant 2).
+**
+** Thread rule: families, views and caches may be shared by threads; batches, iterators, results and jobs
+** belong to one thread at a time. */
+#ifndef KV_KV_H
+#define KV_KV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "batch.h"
+#include "buf.h"
+#include "cache.h"
+#include "code.h"
+#include "env.h"
+#include "hash.h"
+#include "key.h"
+#include "log.h"
+#include "stats.h"
+#include "status.h"
+#include "table_write.h"
+
+/* ---- Families */
+
+struct kv_options {
+  int compression_level;   /* zstd 1..19; 0 = none */
+  int filter_bits;         /* 0..20 bits a key; 0 = no filter */
+  uint32_t block_bytes;    /* 1024..1048576 */
+  uint64_t memtable_bytes; /* 16384..1073741824: the log budget; jobs and callers rotate by it */
+};
+/* The defaults of the SQL options. */
+void kv_options_default(struct kv_options *options);
+
+struct kv_family_config {
+  struct kv_env *env;    /* borrowed, outlives the family */
+  const char *dir;       /* directory of the database's table files; copied */
+  const char *like_path; /* the database file, whose mode files take, or NULL; copied */
+  uint8_t uuid[16];      /* of this table */
+  struct kv_options options;
+  struct kv_cache *cache; /* takes a reference */
+};
+
+struct kv_family;
+/* Touches no file. Starts with one reference. */
+kv_status kv_family_new(const struct kv_family_config *config, struct kv_family **family,
+                        struct kv_err *err);
+struct kv_family *kv_family_ref(struct kv_family *family);
+void kv_family_unref(struct kv_family *family);
+struct kv_stats *kv_family_stats(struct kv_family *family);
+/* A copy of the options / new options for jobs that start later. */
+struct kv_options kv_family_options(struct kv_family *family);
+void kv_family_set_options(struct kv_family *family, const struct kv_options *options);
+/* Memory of memtables held by the family, bytes. */
+size_t kv_family_memory(struct kv_family *family);
+/* Unlinks a table file, when no view of this process names it (KV_BUSY otherwise). A file that is gone
+** already is KV_OK. When it was the directory's last file the directory goes too. The caller has the
+** proof of invariant 5. */
+kv_status kv_family_remove_file(struct kv_family *family, uint64_t id, struct kv_err *err);
+
+/* ---- Views */
+
+/* What the catalog's tables say inside one SQLite snapshot. Borrowed for the call. */
+struct kv_snapshot {
+  struct kv_log_state log;
+  int64_t rows; /* of the newest row, or at flushed_seq without rows; -1 unknown */
+  const struct kv_file_info *files; /* any order */
+  size_t file_count;
+};
+
+/* An immutable state of a family: files + memtables + upper seq. Files are opened when first touched. */
+struct kv_view;
+/* Builds the view of a snapshot; asks `source` for the log rows that memory lacks. KV_CORRUPT when the
+** manifest contradicts itself (files of one run overlap, file above last_seq, ids twice). */
+kv_status kv_view_new(struct kv_family *family, const struct kv_snapshot *snapshot,
+                      const struct kv_log_source *source, struct kv_view **view,
+                      struct kv_err *err);
+struct kv_view *kv_view_ref(struct kv_view *view);
+void kv_view_unref(struct kv_view *view);
+
+struct kv_edit;
+/* The view after an own commit: `row` (or NULL) and `edit` (or NULL) on top of base; edit is already
+** durable in the catalog. Any failure means only: build the next view with kv_view_new. */
+kv_status kv_view_advance(const struct kv_view *base, const struct kv_log_row *row,
+                          const struct kv_edit *edit, struct kv_view **view, struct kv_err *err);
+
+const struct kv_log_state *kv_view_log(const struct kv_view *view);
+int64_t kv_view_rows(const struct kv_view *view); /* -1 unknown */
+uint64_t kv_view_gen(const struct kv_view *view); /* generation of the newest log row, else 0 */
+uint64_t kv_view_gen_bytes(const struct kv_view *view); /* encoded bytes of that generation */
+uint64_t kv_view_log_bytes(const struct kv_view *view);
+size_t kv_view_file_count(const struct kv_view *view);
+/* Newest run first, files of a run in key order. Borrowed from the view. */
+const struct kv_file_info *kv_view_file(const struct kv_view *view, size_t index);
+size_t kv_view_run_count(const struct kv_view *view);
+/* An upper bound of entries and bytes, for planners: sums over files and memtables. */
+uint64_t kv_view_entries_estimate(const struct kv_view *view);
+
+/* ---- Reads. batch may be NULL everywhere. Every read: KV_CORRUPT, KV_IO, KV_MISSING or KV_NOMEM on
+** trouble, never "not found" (invariant 7). */
+
+/* A value with what keeps its bytes alive. Zero-initialise; release always allowed. */
+struct kv_value {
+  bool found;
+  struct kv_slice bytes; /* borrowed from the owners below until release */
+  struct kv_view *view;
+  struct kv_batch *batch;
+  struct kv_cache_entry *pin;
+};
+void kv_value_release(struct kv_value *value);
+kv_status kv_get(struct kv_view *view, struct kv_batch *batch, struct kv_slice key,
+                 struct kv_value *value, struct kv_err *err);
+
+/* The answers of a multi-get: one owner object, values pinned, not copied. */
+struct kv_result;
+/* n keys, sorted ascending and distinct (else KV_MISUSE); keys are not kept. */
+kv_status kv_multi_get(struct kv_view *view, struct kv_batch *batch, const struct kv_slice *keys,
+                       size_t n, struct kv_result **result, struct kv_err *err);
+/* Whether keys[index] was found, and its value, borrowed until free. */
+bool kv_result_found(const struct kv_result *result, size_t index, struct kv_slice *value);
+void kv_result_free(struct kv_result *result);
+
+enum kv_may_exist { KV_ABSENT, KV_PRESENT, KV_UNKNOWN };
+/* Where a get goes on after UNKNOWN: runs before it are known not to have the key. */
+struct kv_resume {
+  size_t run;
+};
+/* Key-may-exist: ABSENT is proved by filters and fences, PRESENT by batch, memtable or a cached block, and
+** no block is read. resume may be NULL. */
+kv_status kv_may_exist(struct kv_view *view, struct kv_batch *batch, struct kv_slice key,
+                       enum kv_may_exist *answer, struct kv_resume *resume, struct kv_err *err);
+/* Exact: the probe, continued when unknown. */
+kv_status kv_exists(struct kv_view *view, struct kv_batch *batch, struct kv_slice key, bool *found,
+                    struct kv_err *err);
+
+/* A scan over the live rows of (view, batch) with lower <= key < upper, both directions. The batch's part
+** is fixed when opened. */
+struct kv_scan;
+struct kv_bounds {
+  struct kv_slice lower; /* empty = from the first key */
+  struct kv_slice upper; /* used when has_upper */
+  bool has_upper;
+};
+/* Holds references to view and batch; copies the bounds. Not positioned: call first, last or seek. */
+kv_status kv_scan_open(struct kv_view *view, struct kv_batch *batch, const struct kv_bounds *bounds,
+                       struct kv_scan **scan, struct kv_err *err);
+void kv_scan_close(struct kv_scan *scan);
+kv_status kv_scan_first(struct kv_scan *scan, struct kv_err *err);
+kv_status kv_scan_last(struct kv_scan *scan, struct kv_err *err);
+/* To the first row >= key inside the bounds. */
+kv_status kv_scan_seek(struct kv_scan *scan, struct kv_slice key, struct kv_err *err);
+/* Only while valid. */
+kv_status kv_scan_next(struct kv_scan *scan, struct kv_err *err);
+kv_status kv_scan_prev(struct kv_scan *scan, struct kv_err *err);
+bool kv_scan_valid(const struct kv_scan *scan);
+struct kv_slice kv_scan_key(const struct kv_scan *scan);   /* borrowed until the next move */
+struct kv_slice kv_scan_value(const struct kv_scan *scan); /* likewise */
+
+/* ---- Jobs (invariant 3: optimistic; the caller publishes the edit) */
+
+/* What a job changes in the catalog: rows to add to and remove from t_cffile, and the new flushed mark.
+** Owned by the job. */
+struct kv_edit {
+  struct kv_file_info *added;
+  size_t added_count;
+  uint64_t *removed; /* file ids */
+  size_t removed_count;
+  uint64_t flushed_seq;
+  uint64_t flushed_nonce;
+  int64_t rows; /* at flushed_seq; -1 unknown */
+};
+
+enum kv_job_kind {
+  KV_JOB_FLUSH,  /* every memtable of the view becomes one run */
+  KV_JOB_COMPACT /* every memtable and every run of the view becomes one run without tombstones */
+};
+struct kv_job;
+/* Holds a reference to the view. */
+kv_status kv_job_new(struct kv_view *view, enum kv_job_kind kind, struct kv_job **job,
+                     struct kv_err *err);
+/* A bounded piece of work (about 1 MiB of input). *done when the output is written, synced, read back and
+** its rows and digest equal to the input's (KV_CORRUPT otherwise). After a failure only free. */
+kv_status kv_job_step(struct kv_job *job, bool *done, struct kv_err *err);
+/* Entries worked through and in all, for progress rows. */
+void kv_job_progress(const struct kv_job *job, uint64_t *done, uint64_t *total);
+/* The edit of a finished job. With nothing to do it adds and removes nothing and flushed_* are the
+** view's. */
+const struct kv_edit *kv_job_edit(const struct kv_job *job);
+/* The edit is durable in the catalog: the files are no longer the job's. */
+void kv_job_keep_files(struct kv_job *job);
+/* Unlinks the job's files unless kept. */
+void kv_job_free(struct kv_job *job);
+
+enum kv_work { KV_WORK_NONE, KV_WORK_FLUSH, KV_WORK_COMPACT };
+/* What a commit over this view should do first: a pure function of sizes (compact_pick.h). */
+enum kv_work kv_view_work(const struct kv_view *view);
+
+/* ---- Check */
+
+/* One problem; texts are borrowed for the call. file is 0 for problems of no file. A status other than
+** KV_OK stops the check. */
+typedef kv_status (*kv_problem_fn)(void *ctx, const char *severity, uint64_t file,
+                                   uint64_t position, const char *text);
+/* Reads everything: every file of the view (kv_table_verify), order and overlap of runs, memtables, that
+** a full scan equals the row count when it is known. Damage is reported and is no failure of the call. */
+kv_status kv_check(struct kv_view *view, kv_problem_fn report, void *ctx, struct kv_err *err);
+
+#endif

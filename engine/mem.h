@@ -1,0 +1,44 @@
+/* The only door to the heap. Sizes are multiplied here, with overflow checks; NOMEM is an answer.
+** Thread rule: all functions may be called from any thread. */
+#ifndef KV_MEM_H
+#define KV_MEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* count * size bytes, uninitialised; NULL on overflow or when memory is out. A request of 0 bytes gives
+** a pointer that may be freed. The owner frees with kv_free. */
+void *kv_alloc(size_t count, size_t size);
+/* As kv_alloc, zeroed. */
+void *kv_alloc_zero(size_t count, size_t size);
+/* As realloc: on NULL the old memory still stands and is still owned by the caller. */
+void *kv_realloc(void *old, size_t count, size_t size);
+/* NULL is allowed. */
+void kv_free(void *memory);
+
+/* For tests: the nth allocation from now fails (1 = the next), and when `sticky` is not 0 every later
+** one too; n = 0 switches it off. Returns how many allocations were made since the last call. */
+uint64_t kv_mem_fail_nth(uint64_t n, int sticky);
+/* For tests: blocks allocated and not yet freed. */
+int64_t kv_mem_live_blocks(void);
+
+/* An append-only region whose chunks never move: pointers stay good until kv_arena_release or a rewind
+** to a mark before them. Not thread-safe: the owner locks. */
+struct kv_arena_chunk;
+struct kv_arena {
+  struct kv_arena_chunk *chunks; /* newest first */
+  size_t bytes;                  /* taken from the heap, headers included */
+};
+struct kv_arena_mark {
+  struct kv_arena_chunk *chunk;
+  size_t used; /* bytes used in it */
+};
+void kv_arena_init(struct kv_arena *arena);
+void kv_arena_release(struct kv_arena *arena);
+/* `size` bytes aligned to 8; NULL when memory is out (the arena is unchanged). */
+void *kv_arena_alloc(struct kv_arena *arena, size_t size);
+struct kv_arena_mark kv_arena_mark(const struct kv_arena *arena);
+/* Frees what was allocated after the mark, O(chunks since). */
+void kv_arena_rewind(struct kv_arena *arena, struct kv_arena_mark mark);
+
+#endif

@@ -1,0 +1,47 @@
+/* One memtable generation: log batches applied to an arena, with a hash index for points and a lazily
+** sorted order for scans. Entries carry their commit seq; a key's versions hang newest first, and a
+** reader sees the newest with flushed < seq <= upper.
+** Thread rule: any thread; one internal lock, held for the call. Entries never move and live as long as
+** the memtable. */
+#ifndef KV_MEMTABLE_H
+#define KV_MEMTABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "batch.h"
+#include "buf.h"
+#include "iter.h"
+#include "status.h"
+
+struct kv_memtable;
+
+/* The part of the log that a view sees: flushed < seq <= upper. */
+struct kv_window {
+  uint64_t flushed_seq;
+  uint64_t upper_seq;
+};
+
+kv_status kv_memtable_new(uint64_t gen, struct kv_memtable **table, struct kv_err *err);
+struct kv_memtable *kv_memtable_ref(struct kv_memtable *table);
+void kv_memtable_unref(struct kv_memtable *table);
+
+/* Applies one encoded log batch (checked here). All or nothing: on any failure no reader ever sees part
+** of it. seq must be above every seq added before, else KV_MISUSE. */
+kv_status kv_memtable_add(struct kv_memtable *table, uint64_t seq, struct kv_slice encoded,
+                          const uint8_t uuid[16], struct kv_err *err);
+
+/* As kv_batch_get; *value (may be NULL) is borrowed as long as the memtable lives. */
+enum kv_batch_answer kv_memtable_get(struct kv_memtable *table, struct kv_window window,
+                                     struct kv_slice key, uint64_t hash, struct kv_slice *value);
+/* Over one entry a key: the newest in the window. Fixed when opened. Holds a reference. */
+kv_status kv_memtable_iter(struct kv_memtable *table, struct kv_window window,
+                           struct kv_iter **iter, struct kv_err *err);
+
+uint64_t kv_memtable_gen(const struct kv_memtable *table);
+uint64_t kv_memtable_first_seq(struct kv_memtable *table); /* 0 while empty */
+uint64_t kv_memtable_last_seq(struct kv_memtable *table);
+size_t kv_memtable_bytes(struct kv_memtable *table); /* memory held */
+
+#endif

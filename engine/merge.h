@@ -1,0 +1,16 @@
+/* The merging iterator: one sorted stream out of several, newest source first; of equal keys the newest
+** source's entry is shown and the others are passed over. Tombstones are shown. Both directions, with
+** changes of direction at any place. */
+#ifndef KV_MERGE_H
+#define KV_MERGE_H
+
+#include <stddef.h>
+
+#include "iter.h"
+#include "status.h"
+
+/* sources[0] is the newest. Takes the sources over (they are freed with the merge, and on failure too). */
+kv_status kv_merge_new(struct kv_iter **sources, size_t n, struct kv_iter **iter,
+                       struct kv_err *err);
+
+#endif

@@ -1,0 +1,61 @@
+/* Counters that move exactly when the thing happens, on single and batched paths alike. One struct a
+** family; relaxed atomics, any thread. */
+#ifndef KV_STATS_H
+#define KV_STATS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum kv_stat {
+  KV_STAT_GETS,                    /* single-key lookups */
+  KV_STAT_MULTI_GETS,              /* multi-get calls */
+  KV_STAT_MULTI_GET_KEYS,          /* keys asked in them */
+  KV_STAT_MULTI_GET_FILTER_PASSES, /* groups of keys probed against one run's filter: one a run and call */
+  KV_STAT_MULTI_GET_BLOCKS,        /* distinct blocks looked into by multi-gets */
+  KV_STAT_MULTI_GET_BLOCKS_SHARED, /* keys that found their block already in hand */
+  KV_STAT_PROBES,                  /* key-may-exist and exists calls */
+  KV_STAT_PROBE_ABSENT,            /* answered without reading a block */
+  KV_STAT_PROBE_PRESENT,
+  KV_STAT_PROBE_UNKNOWN,
+  KV_STAT_SCANS,                  /* iterators opened */
+  KV_STAT_FILTER_CHECKS,          /* one key against one filter */
+  KV_STAT_FILTER_USEFUL,          /* answered "absent" */
+  KV_STAT_FILTER_FALSE_POSITIVES, /* said "maybe", the block had no such key */
+  KV_STAT_BLOCKS_READ,            /* data blocks read from files */
+  KV_STAT_BLOCK_BYTES_READ,       /* stored bytes of these */
+  KV_STAT_CHECKSUMS,              /* checksums verified: one a block read */
+  KV_STAT_CACHE_HITS,
+  KV_STAT_CACHE_MISSES,
+  KV_STAT_VIEWS_BUILT, /* views made from shadow tables */
+  KV_STAT_LOG_ROWS_REPLAYED,
+  KV_STAT_BATCH_PUTS,
+  KV_STAT_BATCH_DELETES,
+  KV_STAT_BATCH_OVERWRITES, /* of a key already pending */
+  KV_STAT_BATCH_ROLLBACKS,
+  KV_STAT_COMMITS, /* log rows adopted by this process's own commits */
+  KV_STAT_FLUSHES,
+  KV_STAT_FLUSH_BYTES, /* file bytes written */
+  KV_STAT_COMPACTIONS,
+  KV_STAT_COMPACT_BYTES_READ,
+  KV_STAT_COMPACT_BYTES_WRITTEN,
+  KV_STAT_FILES_REMOVED,
+  KV_STAT_WIDENED_LOOKUPS, /* SQL side: lookups that had to read a superset */
+  KV_STAT_COUNT
+};
+
+struct kv_stats {
+  uint64_t counters[KV_STAT_COUNT];
+};
+
+struct kv_stat_info {
+  const char *name; /* snake_case, as SQL shows it */
+  const char *unit; /* "calls", "keys", "bytes", ... */
+  const char *text; /* one line */
+};
+
+void kv_stats_add(struct kv_stats *stats, enum kv_stat stat, uint64_t n);
+uint64_t kv_stats_get(const struct kv_stats *stats, enum kv_stat stat);
+/* Static storage; never NULL for stat < KV_STAT_COUNT. */
+const struct kv_stat_info *kv_stat_info(enum kv_stat stat);
+
+#endif

@@ -1,0 +1,71 @@
+/* Reads one sorted table file. Footer, fences, filter and properties are read and verified when opened
+** and held whole in memory; data blocks come through the cache, verified once when loaded.
+** Thread rule: a kv_table may be used from any thread; an iterator by one. */
+#ifndef KV_TABLE_READ_H
+#define KV_TABLE_READ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "block.h"
+#include "buf.h"
+#include "cache.h"
+#include "env.h"
+#include "filter.h"
+#include "iter.h"
+#include "stats.h"
+#include "status.h"
+#include "table_write.h"
+
+struct kv_table;
+
+/* info is what the manifest says; size, footer checksum, entry counts and bounds must agree, else
+** KV_CORRUPT naming the file; KV_MISSING when there is none. cache, stats and config->env must outlive
+** the table; info is copied. */
+kv_status kv_table_open(const struct kv_table_config *config, const struct kv_file_info *info,
+                        struct kv_cache *cache, struct kv_stats *stats, struct kv_table **table,
+                        struct kv_err *err);
+void kv_table_close(struct kv_table *table);
+uint64_t kv_table_id(const struct kv_table *table);
+/* Raw bytes of keys and values before compression, from the properties. */
+uint64_t kv_table_raw_bytes(const struct kv_table *table);
+/* Memory of fences and filter. */
+size_t kv_table_memory(const struct kv_table *table);
+
+/* What one run knows of a key. NONE: not in this file, ask an older run. */
+enum kv_table_answer { KV_TABLE_NONE, KV_TABLE_PUT, KV_TABLE_DELETED };
+
+/* One key of a batched lookup. The caller sorts keys and fills the first three; lookups answered before
+** (by a newer run) are left out by the caller. */
+struct kv_lookup {
+  struct kv_slice key;
+  uint64_t hash;
+  size_t position;             /* the caller's own index */
+  enum kv_table_answer answer; /* out */
+  struct kv_slice value;       /* out: borrowed from `pin` */
+  struct kv_cache_entry
+      *pin; /* out: a pinned block for PUT, to be unpinned by the caller; else NULL */
+};
+/* Looks up n sorted, distinct keys: fences, one filter pass for the group, grouping by block, one
+** grouped read for the missing blocks, in-block lookups. On failure no pins are left. */
+kv_status kv_table_multi_get(struct kv_table *table, struct kv_lookup *lookups, size_t n,
+                             struct kv_err *err);
+/* The same for one key. */
+kv_status kv_table_get(struct kv_table *table, struct kv_lookup *lookup, struct kv_err *err);
+
+/* Without reading a block: ABSENT by fences or filter, PRESENT or DELETED by a cached block, else
+** UNKNOWN. */
+enum kv_table_probe { KV_PROBE_NONE, KV_PROBE_PUT, KV_PROBE_DELETED, KV_PROBE_UNKNOWN };
+kv_status kv_table_probe(struct kv_table *table, struct kv_slice key, uint64_t hash,
+                         enum kv_table_probe *answer, struct kv_err *err);
+
+/* An iterator; use_cache=false (compaction, check) reads past the cache. Errors name the file. */
+kv_status kv_table_iter(struct kv_table *table, bool use_cache, struct kv_iter **iter,
+                        struct kv_err *err);
+
+/* Reads the whole file: every checksum, key order, bounds, counts, filter answers for every key, hash
+** index answers. The first fault is the error; *digest (may be NULL) is the sum of all entries. */
+kv_status kv_table_verify(struct kv_table *table, struct kv_digest *digest, struct kv_err *err);
+
+#endif

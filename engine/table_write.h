@@ -1,0 +1,72 @@
+/* Writes one sorted table file (SST): data blocks, filter, fences, properties, footer (FORMAT.md, Table
+** file). The file is created exclusively under a random id, synced (file, then directory) in finish, and
+** abandoned after any failure: a file that saw a failed write or sync is never continued.
+** Thread rule: one thread at a time. */
+#ifndef KV_TABLE_WRITE_H
+#define KV_TABLE_WRITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "buf.h"
+#include "env.h"
+#include "status.h"
+
+/* Where and how. Borrowed as long as the writer lives. */
+struct kv_table_config {
+  struct kv_env *env;
+  const char *dir;       /* created, and its parent synced, when missing */
+  const char *like_path; /* file whose mode new files take, or NULL */
+  uint8_t uuid[16];      /* of the store: seeds every checksum */
+  int compression_level; /* zstd 1..19; 0 = none */
+  int filter_bits;       /* 0..20 */
+  uint32_t block_bytes;
+};
+
+/* What a manifest keeps of a file: one row of t_cffile. smallest and largest are owned by whoever owns
+** the struct (kv_file_info_release). */
+struct kv_file_info {
+  uint64_t id; /* 63 random bits, not 0 */
+  uint32_t level;
+  uint64_t seq; /* newest commit in it: orders runs */
+  struct kv_buf smallest;
+  struct kv_buf largest;
+  uint64_t bytes;   /* file size */
+  uint64_t entries; /* tombstones included */
+  uint64_t tombstones;
+  uint64_t checksum; /* of the footer: names this very file */
+};
+void kv_file_info_init(struct kv_file_info *info);
+void kv_file_info_release(struct kv_file_info *info);
+kv_status kv_file_info_copy(struct kv_file_info *to, const struct kv_file_info *from,
+                            struct kv_err *err);
+
+/* An order-independent sum over entries, to compare what went in with what came out. */
+struct kv_digest {
+  uint64_t entries;
+  uint64_t sum;
+};
+void kv_digest_add(struct kv_digest *digest, struct kv_slice key, struct kv_slice value,
+                   bool deleted);
+
+/* "<dir>/<16 hex digits>.sst" appended with its NUL (size counts it). */
+void kv_table_path(struct kv_buf *path, const char *dir, uint64_t id);
+
+struct kv_table_writer;
+kv_status kv_table_writer_new(const struct kv_table_config *config, struct kv_table_writer **writer,
+                              struct kv_err *err);
+/* Closes; unlinks the file unless finish succeeded. */
+void kv_table_writer_free(struct kv_table_writer *writer);
+uint64_t kv_table_writer_id(const struct kv_table_writer *writer);
+/* Keys strictly ascending. After a failure only free is allowed. */
+kv_status kv_table_writer_add(struct kv_table_writer *writer, struct kv_slice key,
+                              struct kv_slice value, bool deleted, struct kv_err *err);
+/* Bytes given to the file so far, for splitting outputs. */
+uint64_t kv_table_writer_bytes(const struct kv_table_writer *writer);
+/* Writes the tail, syncs file and directory and fills *info but for level and seq. At least one entry,
+** else KV_MISUSE. */
+kv_status kv_table_writer_finish(struct kv_table_writer *writer, struct kv_file_info *info,
+                                 struct kv_digest *digest, struct kv_err *err);
+
+#endif
