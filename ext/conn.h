@@ -1,0 +1,25 @@
+/* What one connection has of colfam: the context of every module and function registered on it, and the
+** list of tables opened. Made when the extension is loaded, freed with the last module.
+** Thread rule: as the connection itself. */
+#ifndef COLFAM_CONN_H
+#define COLFAM_CONN_H
+
+#include "sqlite_api.h"
+
+struct colfam_table;
+struct colfam_vtab;
+
+struct colfam_conn {
+  sqlite3 *db;
+  int refs; /* one a registration */
+  struct colfam_vtab *vtabs;   /* all connected now */
+  struct colfam_table *tables; /* all opened now */
+};
+struct colfam_conn *colfam_conn_new(sqlite3 *db);
+struct colfam_conn *colfam_conn_ref(struct colfam_conn *conn);
+void colfam_conn_unref(void *conn); /* void * for SQLite's destructors */
+
+/* Registers functions and table-valued functions (functions.c, stats_table.c, ...). */
+int colfam_functions_register(struct colfam_conn *conn);
+
+#endif

@@ -1,0 +1,18 @@
+/* From the engine's statuses to SQLite's codes: the one place. */
+#ifndef COLFAM_ERROR_H
+#define COLFAM_ERROR_H
+
+#include "engine/kv.h"
+#include "sqlite_api.h"
+
+/* SQLITE_OK, NOMEM, IOERR, FULL, BUSY, CORRUPT_VTAB, CANTOPEN (a missing file), MISUSE, INTERRUPT, ERROR. */
+int colfam_code(kv_status status);
+
+/* Replaces *message (sqlite3_malloc memory or NULL) by "table <name>: <engine's text>" and returns the
+** code. name may be NULL. */
+int colfam_error_of(char **message, const char *table, kv_status status, const struct kv_err *err);
+
+/* Replaces *message by a formatted text (sqlite3_vmprintf) and returns rc; SQLITE_NOMEM when that fails. */
+int colfam_error(char **message, int rc, const char *format, ...);
+
+#endif

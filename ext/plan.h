@@ -1,0 +1,37 @@
+/* xBestIndex: from constraints to one of the engine's calls. The plan travels to xFilter in idxNum (a
+** pure bit code below) and to people in idxStr, in plain words (SQL.md, Reading). */
+#ifndef COLFAM_PLAN_H
+#define COLFAM_PLAN_H
+
+#include <stdbool.h>
+
+#include "sqlite_api.h"
+#include "vtab.h"
+
+enum colfam_plan_kind {
+  COLFAM_PLAN_SCAN,
+  COLFAM_PLAN_RANGE,     /* equal prefix and/or bounds */
+  COLFAM_PLAN_GET,       /* the whole key by = */
+  COLFAM_PLAN_MULTI_GET, /* the whole key, its last column (or only) by IN */
+  COLFAM_PLAN_EXISTS,    /* as GET, no value column used */
+  COLFAM_PLAN_COUNT      /* no column used, no constraint: count(*) */
+};
+
+/* What xFilter gets; argv order: equal columns in key order, the IN list, lower bound, upper bound. */
+struct colfam_plan {
+  enum colfam_plan_kind kind;
+  int equal_count;   /* leading key columns bound by = */
+  bool has_in;       /* the key column after them is bound by an IN list */
+  bool has_lower, lower_open; /* bound on the next key column; open: > or < */
+  bool has_upper, upper_open;
+  bool backwards; /* ORDER BY key DESC consumed */
+  /* Literal: SQLite applied or will apply the column's affinity to the argument, so that a number against
+  ** a TEXT key is exact. One bit for each argument. */
+  unsigned literal;
+};
+int colfam_plan_encode(const struct colfam_plan *plan);
+void colfam_plan_decode(int idx_num, struct colfam_plan *plan);
+
+int colfam_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
+
+#endif

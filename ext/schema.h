@@ -1,0 +1,70 @@
+/* What CREATE VIRTUAL TABLE says: columns, key, options. A pure function of the module's arguments, the
+** same in xCreate and xConnect; touches no database. */
+#ifndef COLFAM_SCHEMA_H
+#define COLFAM_SCHEMA_H
+
+#include <stdbool.h>
+
+#include "engine/kv.h"
+#include "sqlite_api.h"
+
+/* SQLite's column affinities. */
+enum colfam_affinity {
+  COLFAM_AFF_BLOB, /* none */
+  COLFAM_AFF_TEXT,
+  COLFAM_AFF_NUMERIC,
+  COLFAM_AFF_INTEGER,
+  COLFAM_AFF_REAL
+};
+
+struct colfam_column {
+  char *name;
+  char *type; /* as written, "" without one */
+  enum colfam_affinity affinity;
+  bool not_null;  /* declared, or a key column of a table that is not a rowid table */
+  int key_index;  /* position in the key, -1 for value columns; -1 too for the rowid alias */
+  bool descending; /* in the key */
+};
+
+enum colfam_key_form {
+  COLFAM_KEY_ROWID,  /* rowid table: the key is the rowid; rowid_column is its alias or -1 */
+  COLFAM_KEY_COLUMN, /* one ascending key column, declared as the PRIMARY KEY of a WITHOUT ROWID table */
+  COLFAM_KEY_HIDDEN  /* composite or descending: a hidden BLOB column with the encoded key is it */
+};
+
+/* Options of SQL.md; the engine's and the SQL side's own. */
+struct colfam_options {
+  struct kv_options kv;
+  bool track_rows;
+  bool conflict_replace;
+};
+void colfam_options_default(struct colfam_options *options);
+/* Sets one option by name; unknown names, bad values and values not yet supported (value_bytes, comparator
+** other than bytewise) give SQLITE_ERROR with a message that lists what is allowed. */
+int colfam_options_set(struct colfam_options *options, const char *name, const char *value,
+                       char **message);
+/* The i-th option's name and its value as text for t_cfmeta ("zstd:3"); NULL past the last. */
+const char *colfam_options_get(const struct colfam_options *options, int index, char value[64]);
+
+struct colfam_schema {
+  char *table;                   /* the table's name */
+  struct colfam_column *columns; /* as declared; hidden columns come after them in the vtab */
+  int column_count;
+  enum colfam_key_form key_form;
+  int *key_columns; /* column numbers in key order; empty for rowid tables */
+  int key_count;
+  int rowid_column;   /* the alias, or -1 */
+  int hidden_key;     /* vtab column number of the encoded key, or -1 */
+  int command_column; /* vtab column number of the command column */
+  struct colfam_options options;
+  char *declaration; /* for sqlite3_declare_vtab */
+};
+/* argv as SQLite gives it to xCreate/xConnect (module, database, table, arguments...). Names are unquoted,
+** types kept as written. On failure *message is set (sqlite3_malloc). Refusals name the clause and say
+** what to write instead. */
+int colfam_schema_new(int argc, const char *const *argv, struct colfam_schema **schema, char **message);
+void colfam_schema_free(struct colfam_schema *schema);
+/* How key column i (0-based in the key) is encoded; for rowid tables i = 0 is the rowid. */
+struct kv_key_part colfam_schema_key_part(const struct colfam_schema *schema, int i);
+
+#endif

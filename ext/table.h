@@ -1,0 +1,62 @@
+/* One colfam table as one connection sees it, found by its uuid: shared by all vtab objects that SQLite
+** makes for it (DDL makes new ones in the middle of a transaction). Holds the cached view, the prepared
+** statements on the shadow tables (catalog.h) and the transaction in progress (txn.h). */
+#ifndef COLFAM_TABLE_H
+#define COLFAM_TABLE_H
+
+#include <stdbool.h>
+
+#include "catalog.h"
+#include "conn.h"
+#include "engine/kv.h"
+#include "schema.h"
+#include "sqlite_api.h"
+#include "store.h"
+#include "vtab.h"
+
+struct colfam_txn;
+
+struct colfam_table {
+  struct colfam_conn *conn;
+  struct colfam_table *next; /* of the connection */
+  int vtab_count;            /* that use it */
+  struct colfam_catalog catalog;
+  struct colfam_store *store;
+  struct kv_family *family;
+  struct colfam_options options;
+  struct colfam_txn *txn; /* NULL outside a write transaction on this table */
+  /* The cached view: good while DATA_VERSION is the same (invariant 1, Currency). */
+  struct kv_view *view;
+  unsigned data_version;
+  bool view_current;
+};
+
+/* The connection's table of this name, opened when needed (reads t_cfmeta). The vtab joins it. */
+int colfam_table_open(struct colfam_vtab *vtab, struct colfam_table **table, char **message);
+/* The vtab leaves; the table goes with the last vtab, unless a transaction still holds it. */
+void colfam_table_leave(struct colfam_vtab *vtab);
+void colfam_table_free_unused(struct colfam_table *table);
+
+/* A view of the committed state, with a reference for the caller: inside a write transaction on the table
+** the base view, else the snapshot's. */
+int colfam_table_view(struct colfam_table *table, struct kv_view **view, char **message);
+struct kv_batch *colfam_table_batch(struct colfam_table *table); /* borrowed, or NULL */
+/* Forgets the cached view: the next read asks the shadow tables. */
+void colfam_table_forget_view(struct colfam_table *table);
+int colfam_table_data_version(struct colfam_table *table, unsigned *version);
+
+/* For functions that name a table ('t', 'aux.t', quoted): finds the vtab, anchored in a read transaction
+** that lasts until colfam_anchor_end (invariant 1, Anchor). */
+struct colfam_anchor {
+  sqlite3_stmt *hold; /* an open SELECT on the table itself: keeps the read transaction */
+  struct colfam_vtab *vtab;
+  struct kv_view *view;
+  struct kv_batch *batch;
+};
+int colfam_anchor_begin(struct colfam_conn *conn, const char *name, struct colfam_anchor *anchor,
+                        char **message);
+void colfam_anchor_end(struct colfam_anchor *anchor);
+/* A table's vtabs are found here by schema and name (ASCII case ignored). */
+struct colfam_vtab *colfam_conn_find(struct colfam_conn *conn, const char *database, const char *name);
+
+#endif

@@ -1,0 +1,36 @@
+/* The virtual table object: what SQLite holds for one table of one connection between xConnect and
+** xDisconnect. Connecting only parses; the table behind it (table.h) is opened by the first use, so that
+** a damaged table can still be dropped. */
+#ifndef COLFAM_VTAB_H
+#define COLFAM_VTAB_H
+
+#include "engine/kv.h"
+#include "schema.h"
+#include "sqlite_api.h"
+
+struct colfam_conn;
+struct colfam_table;
+
+struct colfam_vtab {
+  sqlite3_vtab base; /* first: SQLite's */
+  struct colfam_conn *conn;
+  struct colfam_schema *schema;
+  char *database; /* schema name: "main" */
+  struct colfam_table *table; /* NULL until opened */
+  struct colfam_vtab *next;   /* of the connection's vtabs */
+};
+
+/* Opens the table behind it when needed. On failure base.zErrMsg is set. */
+int colfam_vtab_open(struct colfam_vtab *vtab);
+/* What a statement sees now: a view with a reference that the caller drops, and the pending batch or NULL,
+** borrowed (take a reference to keep it). Only inside a read or write transaction of the table's database
+** (ARCHITECTURE.md, invariant 1, Anchor). */
+int colfam_vtab_view(struct colfam_vtab *vtab, struct kv_view **view, struct kv_batch **batch);
+/* Sets base.zErrMsg and returns the code. */
+int colfam_vtab_fail(struct colfam_vtab *vtab, kv_status status, const struct kv_err *err);
+int colfam_vtab_error(struct colfam_vtab *vtab, int rc, const char *format, ...);
+
+/* The module; registered by colfam.c with the connection as its context. */
+extern const sqlite3_module colfam_module;
+
+#endif
