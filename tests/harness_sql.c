@@ -1,0 +1,154 @@
+/* See harness_sql.h. */
+#include "harness_sql.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef SQLITE_CORE
+int sqlite3_colfam_init(sqlite3 *db, char **message, const sqlite3_api_routines *api);
+#endif
+
+#ifndef COLFAM_SO_PATH
+#define COLFAM_SO_PATH "build/colfam.so"
+#endif
+
+const char *sql_extension(void) {
+  const char *path = getenv("COLFAM_SO");
+  return path ? path : COLFAM_SO_PATH;
+}
+
+#ifdef SQLITE_CORE
+int sql_load(sqlite3 *db, char **message) {
+  int rc = sqlite3_colfam_init(db, message, NULL);
+  return rc == SQLITE_OK_LOAD_PERMANENTLY ? SQLITE_OK : rc;
+}
+#else
+int sql_load(sqlite3 *db, char **message) {
+  sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1, NULL);
+  return sqlite3_load_extension(db, sql_extension(), "sqlite3_colfam_init", message);
+}
+#endif
+
+const char *sql_path(const char *name) {
+  static char paths[4][PATH_MAX];
+  static int next;
+  char *path = paths[next++ % 4];
+  snprintf(path, PATH_MAX, "%s/%s", harness_dir(), name);
+  return path;
+}
+
+sqlite3 *sql_open(const char *path) {
+  sqlite3 *db = NULL;
+  char *message = NULL;
+  int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI;
+  int rc = sqlite3_open_v2(path, &db, flags, NULL);
+  ck_assert_msg(rc == SQLITE_OK, "%s: %s", path, sqlite3_errmsg(db));
+  rc = sql_load(db, &message);
+  ck_assert_msg(rc == SQLITE_OK, "%s: %s", sql_extension(), message);
+  sqlite3_extended_result_codes(db, 1);
+  return db;
+}
+
+void sql_close(sqlite3 *db) {
+  int rc = sqlite3_close(db);
+  ck_assert_msg(rc == SQLITE_OK, "close: %s", sqlite3_errmsg(db));
+}
+
+void sql_ok(sqlite3 *db, const char *sql) {
+  int rc = sqlite3_exec(db, sql, NULL, NULL, NULL);
+  ck_assert_msg(rc == SQLITE_OK, "%.300s: code %d: %s", sql, rc, sqlite3_errmsg(db));
+}
+
+void sql_okf(sqlite3 *db, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  char *sql = sqlite3_vmprintf(format, args);
+  va_end(args);
+  ck_assert_ptr_nonnull(sql);
+  sql_ok(db, sql);
+  sqlite3_free(sql);
+}
+
+void sql_fails(sqlite3 *db, const char *sql, int code, const char *text) {
+  char *message = NULL;
+  int rc = sqlite3_exec(db, sql, NULL, NULL, &message);
+  if (code < 256) rc &= 0xff;
+  ck_assert_msg(rc == code, "%.300s: code %d, not %d: %s", sql, rc, code, message);
+  ck_assert_msg(!text || (message && strstr(message, text)), "%.300s: no '%s' in: %s", sql, text,
+                message);
+  sqlite3_free(message);
+}
+
+static sqlite3_stmt *prepare(sqlite3 *db, const char *sql) {
+  sqlite3_stmt *stmt = NULL;
+  int rc = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
+  ck_assert_msg(rc == SQLITE_OK, "%.300s: code %d: %s", sql, rc, sqlite3_errmsg(db));
+  ck_assert_msg(stmt != NULL, "%.300s: no statement", sql);
+  return stmt;
+}
+
+static void append_value(sqlite3_str *text, sqlite3_stmt *stmt, int column) {
+  int type = sqlite3_column_type(stmt, column);
+  if (type == SQLITE_NULL) {
+    sqlite3_str_appendall(text, "NULL");
+  } else if (type == SQLITE_BLOB) {
+    const unsigned char *bytes = sqlite3_column_blob(stmt, column);
+    int size = sqlite3_column_bytes(stmt, column);
+    sqlite3_str_appendall(text, "x'");
+    for (int i = 0; i < size; i++) sqlite3_str_appendf(text, "%02x", bytes[i]);
+    sqlite3_str_appendall(text, "'");
+  } else {
+    const char *value = (const char *)sqlite3_column_text(stmt, column);
+    sqlite3_str_append(text, value, sqlite3_column_bytes(stmt, column));
+  }
+}
+
+char *sql_query(sqlite3 *db, const char *sql) {
+  sqlite3_stmt *stmt = prepare(db, sql);
+  sqlite3_str *text = sqlite3_str_new(NULL);
+  int rc, row = 0;
+  while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+    if (row++) sqlite3_str_appendchar(text, 1, '\n');
+    for (int i = 0; i < sqlite3_column_count(stmt); i++) {
+      if (i) sqlite3_str_appendchar(text, 1, '|');
+      append_value(text, stmt, i);
+    }
+  }
+  ck_assert_msg(rc == SQLITE_DONE, "%.300s: code %d: %s", sql, rc, sqlite3_errmsg(db));
+  sqlite3_finalize(stmt);
+  char *result = sqlite3_str_finish(text);
+  return result ? result : sqlite3_mprintf("");
+}
+
+void sql_rows(sqlite3 *db, const char *sql, const char *expected) {
+  char *rows = sql_query(db, sql);
+  ck_assert_msg(!strcmp(rows, expected), "%.300s\n--- got\n%s\n--- expected\n%s", sql, rows,
+                expected);
+  sqlite3_free(rows);
+}
+
+void sql_same(sqlite3 *db, const char *sql, const char *other) {
+  char *expected = sql_query(db, other);
+  sql_rows(db, sql, expected);
+  sqlite3_free(expected);
+}
+
+sqlite3_int64 sql_int(sqlite3 *db, const char *sql) {
+  sqlite3_stmt *stmt = prepare(db, sql);
+  int rc = sqlite3_step(stmt);
+  ck_assert_msg(rc == SQLITE_ROW, "%.300s: code %d: %s", sql, rc, sqlite3_errmsg(db));
+  sqlite3_int64 value = sqlite3_column_int64(stmt, 0);
+  sqlite3_finalize(stmt);
+  return value;
+}
+
+void sql_plan(sqlite3 *db, const char *sql, const char *text) {
+  char *explain = sqlite3_mprintf("EXPLAIN QUERY PLAN %s", sql);
+  char *plan = sql_query(db, explain);
+  ck_assert_msg(strstr(plan, text) != NULL, "%.300s: no '%s' in plan:\n%s", sql, text, plan);
+  sqlite3_free(plan);
+  sqlite3_free(explain);
+}

@@ -1,0 +1,41 @@
+/* Shared by the SQL suites: databases with the extension loaded, statements that must work or must fail,
+** answers as one text. Every helper fails the running test with the SQL and SQLite's message. */
+#ifndef HARNESS_SQL_H
+#define HARNESS_SQL_H
+
+#include <sqlite3.h>
+
+#include "harness.h"
+
+/* The extension: $COLFAM_SO, else COLFAM_SO_PATH as compiled in, else build/colfam.so. With -DSQLITE_CORE
+** it is linked statically and nothing is loaded. */
+const char *sql_extension(void);
+int sql_load(sqlite3 *db, char **message);
+
+/* <harness_dir()>/<name>; good until the fourth next call. */
+const char *sql_path(const char *name);
+/* A read-write connection with the extension loaded; ":memory:" and "" as SQLite means them. */
+sqlite3 *sql_open(const char *path);
+/* Fails when a statement was left open. */
+void sql_close(sqlite3 *db);
+
+/* All statements of the text must work; rows are thrown away. */
+void sql_ok(sqlite3 *db, const char *sql);
+/* The same for a text in sqlite3_mprintf's format. */
+void sql_okf(sqlite3 *db, const char *format, ...);
+/* The text must fail with this code (an extended code, or a primary one when code < 256) and a message
+** that has `text` in it (NULL: any). */
+void sql_fails(sqlite3 *db, const char *sql, int code, const char *text);
+
+/* The rows: joined by '\n', columns by '|', NULL as NULL, blobs as x'..', all else as SQLite's text.
+** The caller frees with sqlite3_free. */
+char *sql_query(sqlite3 *db, const char *sql);
+/* The rows must be these. */
+void sql_rows(sqlite3 *db, const char *sql, const char *expected);
+/* Both texts must give the same rows. */
+void sql_same(sqlite3 *db, const char *sql, const char *other);
+sqlite3_int64 sql_int(sqlite3 *db, const char *sql);
+/* The EXPLAIN QUERY PLAN of the statement must have `text` in it. */
+void sql_plan(sqlite3 *db, const char *sql, const char *text);
+
+#endif
