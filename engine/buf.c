@@ -1,8 +1,8 @@
 /* Slices and growing buffers.
 **
-** A buffer doubles, so appending n bytes one at a time costs O(n). After a failed growth the bytes that
-** are there stay as they were and the status sticks until kv_buf_clear.
-** Any thread; a buffer belongs to its owner. */
+** A buffer doubles, so appending n bytes one at a time costs O(n). After a failed growth the bytes
+** that are there stay as they were and the status sticks until kv_buf_clear. Any thread; a buffer
+** belongs to its owner. */
 #include "buf.h"
 
 #include <string.h>

@@ -1,9 +1,8 @@
 /* Numbers as bytes, and the bounded reader.
 **
-** Fixed widths are little-endian whatever the machine is; varints are LEB128: seven bits a byte, lowest
-** first, the top bit says that more follow. A reader that fails jumps to its end, so a loop over what
-** is left ends too.
-** Any thread. */
+** Fixed widths are little-endian whatever the machine is; varints are LEB128: seven bits a byte,
+** lowest first, the top bit says that more follow. A reader that fails jumps to its end, so a loop
+** over what is left ends too. Any thread. */
 #include "code.h"
 
 void kv_put_u16(uint8_t *p, uint16_t value) {

@@ -100,9 +100,11 @@ enum kv_fault_class {
   KV_FAULT_SYNC,
   KV_FAULT_OPEN,
   KV_FAULT_READ,
-  KV_FAULT_REMOVE,
+  KV_FAULT_REMOVE, /* files and directories */
   KV_FAULT_MAKE_DIR,
   KV_FAULT_SYNC_DIR,
+  KV_FAULT_LIST_DIR,
+  KV_FAULT_RANDOM,
   KV_FAULT_ANY, /* counts every call of the classes above */
   KV_FAULT_CLASSES
 };

@@ -1,5 +1,5 @@
-/* XXH3-64. The library is inlined whole, so that none of its symbols leaves this object: SQLite loads
-** extensions into one name space with the application. Any thread. */
+/* XXH3-64. The library is inlined whole, so that none of its symbols leaves this object: SQLite
+** loads extensions into one name space with the application. Any thread. */
 #include "hash.h"
 
 #define XXH_INLINE_ALL

@@ -1,14 +1,14 @@
 /* The heap, counted and made to fail on demand, and the arena.
 **
-** Every allocation is numbered since the last kv_mem_fail_nth, so that a test can walk through all of
-** them: for n = 1, 2, ... the nth fails, until one run needs fewer than n. The price while nothing is
-** to fail is two relaxed atomic additions and one load.
+** Every allocation is numbered since the last kv_mem_fail_nth, so that a test can walk through all
+** of them: for n = 1, 2, ... the nth fails, until one run needs fewer than n. The price while
+** nothing is to fail is two relaxed atomic additions and one load.
 **
-** Arena: a list of chunks, newest first; allocations come only from the newest. A new chunk is as large
-** as the whole arena is already, within [4 KiB, 1 MiB], so that sizes double; a larger
-** request gets a chunk of just its size. Chunks are in order of age, which is what makes a mark one
-** position and a rewind a walk over the chunks since.
-** Any thread for the heap; an arena belongs to its owner. */
+** Arena: a list of chunks, newest first; allocations come only from the newest. A new chunk is as
+** large as the whole arena is already, within [4 KiB, 1 MiB], so that sizes double; a larger
+** request gets a chunk of just its size. Chunks are in order of age, which is what makes a mark
+** one position and a rewind a walk over the chunks since. Any thread for the heap; an arena
+** belongs to its owner. */
 #include "mem.h"
 
 #include <stdbool.h>
@@ -82,9 +82,8 @@ struct kv_arena_chunk {
   struct kv_arena_chunk *older;
   size_t capacity; /* bytes of data[] */
   size_t used;     /* of them; a multiple of ARENA_ALIGN */
-  uint8_t data[];
+  _Alignas(8) uint8_t data[];
 };
-_Static_assert(sizeof(struct kv_arena_chunk) % 8 == 0, "chunk data is aligned to 8");
 
 static bool add_chunk(struct kv_arena *arena, size_t size) {
   size_t total = arena->bytes;

@@ -1,5 +1,5 @@
-/* Counters and what they are called. The counters are plain words, touched only by relaxed atomics: each
-** is exact, and no order between two of them is promised. Any thread. */
+/* Counters and what they are called. The counters are plain words, touched only by relaxed
+** atomics: each is exact, and no order between two of them is promised. Any thread. */
 #include "stats.h"
 
 static const struct kv_stat_info infos[] = {

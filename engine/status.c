@@ -1,9 +1,9 @@
 /* Statuses and error text.
 **
-** The text is formatted where the facts are known, into the caller's buffer: reporting a failure never
-** allocates, so it works when memory is out. Text that is too long is cut between two UTF-8 characters,
-** because readers above SQLite decode it strictly.
-** Any thread; the buffer belongs to the caller. */
+** The text is formatted where the facts are known, into the caller's buffer: reporting a failure
+** never allocates, so it works when memory is out. Text that is too long is cut between two UTF-8
+** characters, because readers above SQLite decode it strictly. Any thread; the buffer belongs to
+** the caller. */
 #include "status.h"
 
 #include <stdarg.h>

@@ -1,0 +1,224 @@
+/* An environment whose nth call of a class fails, for tests of every failure path.
+**
+** Each call is counted in its class and in KV_FAULT_ANY, before it is passed on; the call fails
+** when either count has reached its mark. A call that fails does nothing, except an append, which
+** leaves half of its bytes: a file with a torn end. Closing and the clock never fail and are not
+** counted. Counts are atomic: any thread. Marks are set while no call is under way, or a call may
+** miss them. */
+#include "env.h"
+
+#include "mem.h"
+
+struct fault {
+  uint64_t calls;
+  uint64_t fail_call; /* the count that fails; 0 = none */
+  bool sticky;        /* and every later one */
+  kv_status status;
+};
+
+struct fault_env {
+  struct kv_env base;
+  struct kv_env *below;
+  struct fault faults[KV_FAULT_CLASSES];
+};
+
+struct fault_writer {
+  struct fault_env *env;
+  struct kv_write_file *below;
+};
+
+struct fault_reader {
+  struct fault_env *env;
+  struct kv_read_file *below;
+};
+
+static struct fault_env *fault_of(struct kv_env *env) {
+  return (struct fault_env *)env;
+}
+
+static struct fault_writer *writer_of(struct kv_write_file *file) {
+  return (struct fault_writer *)file;
+}
+
+static struct fault_reader *reader_of(struct kv_read_file *file) {
+  return (struct fault_reader *)file;
+}
+
+static kv_status count(struct fault *fault) {
+  uint64_t call = __atomic_add_fetch(&fault->calls, 1, __ATOMIC_RELAXED);
+  uint64_t mark = __atomic_load_n(&fault->fail_call, __ATOMIC_ACQUIRE);
+  if (!mark || call < mark || (call > mark && !fault->sticky)) return KV_OK;
+  return fault->status;
+}
+
+/* Counts the call; a status other than KV_OK is the one to fail with. */
+static kv_status enter(struct fault_env *env, enum kv_fault_class cls, struct kv_err *err) {
+  static const char *const names[] = {
+      [KV_FAULT_CREATE] = "create",     [KV_FAULT_APPEND] = "append",
+      [KV_FAULT_SYNC] = "sync",         [KV_FAULT_OPEN] = "open",
+      [KV_FAULT_READ] = "read",         [KV_FAULT_REMOVE] = "remove",
+      [KV_FAULT_MAKE_DIR] = "make_dir", [KV_FAULT_SYNC_DIR] = "sync_dir",
+      [KV_FAULT_LIST_DIR] = "list_dir", [KV_FAULT_RANDOM] = "random",
+  };
+  kv_status of_class = count(&env->faults[cls]);
+  kv_status of_any = count(&env->faults[KV_FAULT_ANY]);
+  kv_status status = of_class != KV_OK ? of_class : of_any;
+  return status == KV_OK ? KV_OK : kv_fail(err, status, "injected failure of %s", names[cls]);
+}
+
+static kv_status fault_create(struct kv_env *base, const char *path, const char *like_path,
+                              struct kv_write_file **file, struct kv_err *err) {
+  struct fault_env *env = fault_of(base);
+  kv_status status = enter(env, KV_FAULT_CREATE, err);
+  if (status != KV_OK) return status;
+  struct fault_writer *writer = kv_alloc_zero(1, sizeof *writer);
+  if (!writer) return kv_fail_nomem(err);
+  writer->env = env;
+  status = kv_env_create(env->below, path, like_path, &writer->below, err);
+  if (status == KV_OK) {
+    *file = (struct kv_write_file *)writer;
+  } else {
+    kv_free(writer);
+  }
+  return status;
+}
+
+static kv_status fault_append(struct kv_write_file *file, struct kv_slice bytes,
+                              struct kv_err *err) {
+  struct fault_writer *writer = writer_of(file);
+  struct kv_env *below = writer->env->below;
+  kv_status injected = enter(writer->env, KV_FAULT_APPEND, err);
+  if (injected == KV_OK) return kv_env_append(below, writer->below, bytes, err);
+  /* The caller learns of one failure; whether half or less was written is the same to it. */
+  kv_status half =
+      kv_env_append(below, writer->below, kv_slice_of(bytes.data, bytes.size / 2), NULL);
+  (void)half;
+  return injected;
+}
+
+static kv_status fault_sync(struct kv_write_file *file, struct kv_err *err) {
+  struct fault_writer *writer = writer_of(file);
+  kv_status status = enter(writer->env, KV_FAULT_SYNC, err);
+  return status == KV_OK ? kv_env_sync(writer->env->below, writer->below, err) : status;
+}
+
+static void fault_close_write(struct kv_write_file *file) {
+  struct fault_writer *writer = writer_of(file);
+  kv_env_close_write(writer->env->below, writer->below);
+  kv_free(writer);
+}
+
+static kv_status fault_open(struct kv_env *base, const char *path, struct kv_read_file **file,
+                            uint64_t *size, struct kv_err *err) {
+  struct fault_env *env = fault_of(base);
+  kv_status status = enter(env, KV_FAULT_OPEN, err);
+  if (status != KV_OK) return status;
+  struct fault_reader *reader = kv_alloc_zero(1, sizeof *reader);
+  if (!reader) return kv_fail_nomem(err);
+  reader->env = env;
+  status = kv_env_open(env->below, path, &reader->below, size, err);
+  if (status == KV_OK) {
+    *file = (struct kv_read_file *)reader;
+  } else {
+    kv_free(reader);
+  }
+  return status;
+}
+
+static kv_status fault_read(struct kv_read_file *file, const struct kv_range *ranges, size_t n,
+                            struct kv_err *err) {
+  struct fault_reader *reader = reader_of(file);
+  kv_status status = enter(reader->env, KV_FAULT_READ, err);
+  return status == KV_OK ? kv_env_read(reader->env->below, reader->below, ranges, n, err) : status;
+}
+
+static void fault_close_read(struct kv_read_file *file) {
+  struct fault_reader *reader = reader_of(file);
+  kv_env_close_read(reader->env->below, reader->below);
+  kv_free(reader);
+}
+
+static kv_status fault_remove(struct kv_env *base, const char *path, struct kv_err *err) {
+  struct fault_env *env = fault_of(base);
+  kv_status status = enter(env, KV_FAULT_REMOVE, err);
+  return status == KV_OK ? kv_env_remove(env->below, path, err) : status;
+}
+
+static kv_status fault_make_dir(struct kv_env *base, const char *path, const char *like_path,
+                                struct kv_err *err) {
+  struct fault_env *env = fault_of(base);
+  kv_status status = enter(env, KV_FAULT_MAKE_DIR, err);
+  return status == KV_OK ? kv_env_make_dir(env->below, path, like_path, err) : status;
+}
+
+static kv_status fault_remove_dir(struct kv_env *base, const char *path, struct kv_err *err) {
+  struct fault_env *env = fault_of(base);
+  kv_status status = enter(env, KV_FAULT_REMOVE, err);
+  return status == KV_OK ? kv_env_remove_dir(env->below, path, err) : status;
+}
+
+static kv_status fault_sync_dir(struct kv_env *base, const char *path, struct kv_err *err) {
+  struct fault_env *env = fault_of(base);
+  kv_status status = enter(env, KV_FAULT_SYNC_DIR, err);
+  return status == KV_OK ? kv_env_sync_dir(env->below, path, err) : status;
+}
+
+static kv_status fault_list_dir(struct kv_env *base, const char *path, kv_list_fn fn, void *ctx,
+                                struct kv_err *err) {
+  struct fault_env *env = fault_of(base);
+  kv_status status = enter(env, KV_FAULT_LIST_DIR, err);
+  return status == KV_OK ? kv_env_list_dir(env->below, path, fn, ctx, err) : status;
+}
+
+static kv_status fault_random(struct kv_env *base, void *bytes, size_t size, struct kv_err *err) {
+  struct fault_env *env = fault_of(base);
+  kv_status status = enter(env, KV_FAULT_RANDOM, err);
+  return status == KV_OK ? kv_env_random(env->below, bytes, size, err) : status;
+}
+
+static uint64_t fault_now_us(struct kv_env *env) {
+  return kv_env_now_us(fault_of(env)->below);
+}
+
+static void fault_free(struct kv_env *env) {
+  kv_free(fault_of(env));
+}
+
+kv_status kv_env_fault_new(struct kv_env *base, struct kv_env **env, struct kv_err *err) {
+  static const struct kv_env_ops ops = {
+      .create = fault_create,
+      .append = fault_append,
+      .sync = fault_sync,
+      .close_write = fault_close_write,
+      .open = fault_open,
+      .read = fault_read,
+      .close_read = fault_close_read,
+      .remove = fault_remove,
+      .make_dir = fault_make_dir,
+      .remove_dir = fault_remove_dir,
+      .sync_dir = fault_sync_dir,
+      .list_dir = fault_list_dir,
+      .random = fault_random,
+      .now_us = fault_now_us,
+      .free = fault_free,
+  };
+  struct fault_env *made = kv_alloc_zero(1, sizeof *made);
+  if (!made) return kv_fail_nomem(err);
+  made->base.ops = &ops;
+  made->below = base;
+  *env = &made->base;
+  return KV_OK;
+}
+
+void kv_env_fault_set(struct kv_env *env, enum kv_fault_class cls, uint64_t nth, bool sticky,
+                      kv_status status) {
+  struct fault *fault = &fault_of(env)->faults[cls];
+  fault->sticky = sticky;
+  fault->status = status;
+  uint64_t calls = __atomic_load_n(&fault->calls, __ATOMIC_RELAXED);
+  __atomic_store_n(&fault->fail_call, nth ? calls + nth : 0, __ATOMIC_RELEASE);
+}
+
+uint64_t kv_env_fault_calls(struct kv_env *env, enum kv_fault_class cls) {
+  return __atomic_load_n(&fault_of(env)->faults[cls].calls, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,430 @@
+/* The operating system: the only file with system calls and the only one that knows pthreads.
+**
+** Files are created exclusively, written once and never opened for writing again. A file whose
+** write or sync failed is abandoned: what the kernel kept of it is unknown (a second fsync may
+** report success although pages were dropped), so every later call on it fails. Reading trusts
+** nothing about the path: links are not followed, and O_NONBLOCK keeps the open of a FIFO or a
+** device from waiting until fstat has shown that it is no regular file. Any thread; a write file
+** by one thread at a time. */
+#include "env.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mem.h"
+
+#define MERGED_RANGES_MAX 16 /* ranges that one preadv fills */
+
+struct posix_file {
+  int fd;
+  bool abandoned; /* a write or sync failed */
+  uint64_t size;  /* of a file open for reading */
+  char path[];    /* for error text */
+};
+
+static struct posix_file *written(struct kv_write_file *file) {
+  return (struct posix_file *)file;
+}
+
+static struct posix_file *reading(struct kv_read_file *file) {
+  return (struct posix_file *)file;
+}
+
+/* The failure of a system call, in the environment's terms. */
+static kv_status refuse(struct kv_err *err, const char *verb, const char *path, int error) {
+  kv_status status = KV_IO;
+  switch (error) {
+    case ENOMEM:
+      status = KV_NOMEM;
+      break;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      status = KV_FULL;
+      break;
+    case ENOENT:
+      status = KV_MISSING;
+      break;
+    case EEXIST:
+    case ENOTEMPTY:
+      status = KV_BUSY;
+      break;
+    default:
+      break;
+  }
+  return kv_fail(err, status, "cannot %s %s: %s", verb, path, strerror(error));
+}
+
+static int open_retrying(const char *path, int flags, mode_t mode) {
+  int fd;
+  do fd = open(path, flags | O_CLOEXEC | O_NOCTTY, mode);
+  while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+static int sync_retrying(int fd) {
+  int result;
+  do result = fsync(fd);
+  while (result < 0 && errno == EINTR);
+  return result;
+}
+
+static struct posix_file *file_new(const char *path) {
+  size_t size = strlen(path) + 1;
+  struct posix_file *file = kv_alloc_zero(1, sizeof *file + size);
+  if (file) memcpy(file->path, path, size);
+  return file;
+}
+
+/* The permissions that a new file takes over. */
+static kv_status mode_like(const char *like_path, mode_t *mode, struct kv_err *err) {
+  struct stat info;
+  if (stat(like_path, &info)) return refuse(err, "look at", like_path, errno);
+  *mode = info.st_mode & 0777;
+  return KV_OK;
+}
+
+static kv_status open_new(struct posix_file *file, const char *like_path, struct kv_err *err) {
+  mode_t mode = 0644;
+  kv_status status = like_path ? mode_like(like_path, &mode, err) : KV_OK;
+  if (status != KV_OK) return status;
+  file->fd = open_retrying(file->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+  if (file->fd < 0) return refuse(err, "create", file->path, errno);
+  /* The umask must not take away what the database file grants. */
+  if (!like_path || !fchmod(file->fd, mode)) return KV_OK;
+  status = refuse(err, "set the mode of", file->path, errno);
+  close(file->fd);
+  unlink(file->path);
+  return status;
+}
+
+static kv_status posix_create(struct kv_env *env, const char *path, const char *like_path,
+                              struct kv_write_file **file, struct kv_err *err) {
+  (void)env;
+  struct posix_file *made = file_new(path);
+  if (!made) return kv_fail_nomem(err);
+  kv_status status = open_new(made, like_path, err);
+  if (status == KV_OK) {
+    *file = (struct kv_write_file *)made;
+  } else {
+    kv_free(made);
+  }
+  return status;
+}
+
+static kv_status check_usable(const struct posix_file *file, struct kv_err *err) {
+  if (!file->abandoned) return KV_OK;
+  return kv_fail(err, KV_IO, "%s was abandoned after a failed write", file->path);
+}
+
+static kv_status posix_append(struct kv_write_file *handle, struct kv_slice bytes,
+                              struct kv_err *err) {
+  struct posix_file *file = written(handle);
+  kv_status status = check_usable(file, err);
+  while (status == KV_OK && bytes.size) {
+    ssize_t done = write(file->fd, bytes.data, bytes.size);
+    if (done > 0) {
+      bytes = kv_slice_of(bytes.data + done, bytes.size - (size_t)done);
+    } else if (done == 0 || errno != EINTR) {
+      file->abandoned = true;
+      status = refuse(err, "write", file->path, done ? errno : EIO);
+    }
+  }
+  return status;
+}
+
+static kv_status posix_sync(struct kv_write_file *handle, struct kv_err *err) {
+  struct posix_file *file = written(handle);
+  kv_status status = check_usable(file, err);
+  if (status != KV_OK || !sync_retrying(file->fd)) return status;
+  file->abandoned = true;
+  return kv_fail(err, KV_IO, "cannot sync %s: %s", file->path, strerror(errno));
+}
+
+static void file_close(struct posix_file *file) {
+  close(file->fd);
+  kv_free(file);
+}
+
+static void posix_close_write(struct kv_write_file *file) {
+  file_close(written(file));
+}
+
+static kv_status open_regular(struct posix_file *file, struct kv_err *err) {
+  file->fd = open_retrying(file->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+  if (file->fd < 0) return refuse(err, "open", file->path, errno);
+  struct stat info;
+  kv_status status = KV_OK;
+  if (fstat(file->fd, &info)) {
+    status = refuse(err, "look at", file->path, errno);
+  } else if (!S_ISREG(info.st_mode)) {
+    status = kv_fail(err, KV_IO, "%s is not a regular file", file->path);
+  } else {
+    file->size = (uint64_t)info.st_size;
+  }
+  if (status != KV_OK) close(file->fd);
+  return status;
+}
+
+static kv_status posix_open(struct kv_env *env, const char *path, struct kv_read_file **file,
+                            uint64_t *size, struct kv_err *err) {
+  (void)env;
+  struct posix_file *opened = file_new(path);
+  if (!opened) return kv_fail_nomem(err);
+  kv_status status = open_regular(opened, err);
+  if (status == KV_OK) {
+    *file = (struct kv_read_file *)opened;
+    *size = opened->size;
+  } else {
+    kv_free(opened);
+  }
+  return status;
+}
+
+static kv_status ends_early(const struct posix_file *file, const struct kv_range *range,
+                            struct kv_err *err) {
+  return kv_fail(err, KV_CORRUPT, "%s ends before byte %llu + %zu", file->path,
+                 (unsigned long long)range->offset, range->size);
+}
+
+/* How many ranges from the first on adjoin each other; *bytes is what they hold. */
+static size_t adjacent(const struct kv_range *ranges, size_t n, size_t *bytes) {
+  size_t count = 1;
+  *bytes = ranges[0].size;
+  while (count < n && count < MERGED_RANGES_MAX &&
+         ranges[count].offset == ranges[0].offset + *bytes) {
+    *bytes += ranges[count++].size;
+  }
+  return count;
+}
+
+/* Lets the kernel start on every group before the first is waited for; a hint, so failure is
+** nothing. */
+static void hint(const struct posix_file *file, const struct kv_range *ranges, size_t n) {
+  size_t bytes;
+  size_t count = adjacent(ranges, n, &bytes);
+  if (count == n) return;
+  for (size_t i = 0; i < n; i += count) {
+    count = adjacent(ranges + i, n - i, &bytes);
+    (void)posix_fadvise(file->fd, (off_t)ranges[i].offset, (off_t)bytes, POSIX_FADV_WILLNEED);
+  }
+}
+
+/* Moves the vector behind `done` bytes; returns its first unfilled element. */
+static struct iovec *advance(struct iovec *vec, size_t done) {
+  while (done && done >= vec->iov_len) done -= vec++->iov_len;
+  if (done) {
+    vec->iov_base = (uint8_t *)vec->iov_base + done;
+    vec->iov_len -= done;
+  }
+  return vec;
+}
+
+/* Fills `n` ranges that adjoin, `bytes` in all. */
+static kv_status read_adjacent(const struct posix_file *file, const struct kv_range *ranges,
+                               size_t n, size_t bytes, struct kv_err *err) {
+  struct iovec vec[MERGED_RANGES_MAX];
+  for (size_t i = 0; i < n; i++) vec[i] = (struct iovec){ranges[i].into, ranges[i].size};
+  struct iovec *next = vec;
+  uint64_t offset = ranges[0].offset;
+  while (bytes) {
+    ssize_t done = preadv(file->fd, next, (int)(vec + n - next), (off_t)offset);
+    if (done == 0) return ends_early(file, &ranges[0], err);
+    if (done < 0 && errno != EINTR) return refuse(err, "read", file->path, errno);
+    if (done < 0) continue;
+    next = advance(next, (size_t)done);
+    offset += (size_t)done;
+    bytes -= (size_t)done;
+  }
+  return KV_OK;
+}
+
+static kv_status posix_read(struct kv_read_file *handle, const struct kv_range *ranges, size_t n,
+                            struct kv_err *err) {
+  const struct posix_file *file = reading(handle);
+  for (size_t i = 0; i < n; i++) {
+    if (ranges[i].offset > file->size || ranges[i].size > file->size - ranges[i].offset) {
+      return ends_early(file, &ranges[i], err);
+    }
+  }
+  if (n > 1) hint(file, ranges, n);
+  while (n) {
+    size_t bytes;
+    size_t count = adjacent(ranges, n, &bytes);
+    kv_status status = read_adjacent(file, ranges, count, bytes, err);
+    if (status != KV_OK) return status;
+    ranges += count;
+    n -= count;
+  }
+  return KV_OK;
+}
+
+static void posix_close_read(struct kv_read_file *file) {
+  file_close(reading(file));
+}
+
+static kv_status posix_remove(struct kv_env *env, const char *path, struct kv_err *err) {
+  (void)env;
+  return unlink(path) ? refuse(err, "remove", path, errno) : KV_OK;
+}
+
+/* Gives a directory that was just made its mode, through a handle: the path could be a link by
+** now. */
+static kv_status set_dir_mode(const char *path, mode_t mode, struct kv_err *err) {
+  int fd = open_retrying(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+  if (fd < 0) return refuse(err, "open", path, errno);
+  kv_status status = fchmod(fd, mode) ? refuse(err, "set the mode of", path, errno) : KV_OK;
+  close(fd);
+  return status;
+}
+
+static kv_status check_dir(const char *path, struct kv_err *err) {
+  struct stat info;
+  if (lstat(path, &info)) return refuse(err, "look at", path, errno);
+  if (S_ISDIR(info.st_mode)) return KV_OK;
+  return kv_fail(err, KV_IO, "%s is not a directory", path);
+}
+
+static kv_status posix_make_dir(struct kv_env *env, const char *path, const char *like_path,
+                                struct kv_err *err) {
+  (void)env;
+  mode_t mode = 0644;
+  kv_status status = like_path ? mode_like(like_path, &mode, err) : KV_OK;
+  if (status != KV_OK) return status;
+  /* Search where there is reading; the owner, who is to create files in it, has every right. */
+  mode |= (mode & 0444) >> 2 | S_IRWXU;
+  if (mkdir(path, mode)) {
+    return errno == EEXIST ? check_dir(path, err) : refuse(err, "make directory", path, errno);
+  }
+  if (like_path) status = set_dir_mode(path, mode, err);
+  if (status != KV_OK) rmdir(path);
+  return status;
+}
+
+static kv_status posix_remove_dir(struct kv_env *env, const char *path, struct kv_err *err) {
+  (void)env;
+  return rmdir(path) ? refuse(err, "remove directory", path, errno) : KV_OK;
+}
+
+static kv_status posix_sync_dir(struct kv_env *env, const char *path, struct kv_err *err) {
+  (void)env;
+  int fd = open_retrying(path, O_RDONLY | O_DIRECTORY, 0);
+  if (fd < 0) return refuse(err, "open directory", path, errno);
+  kv_status status = KV_OK;
+  /* EINVAL: this file system has nothing to sync in a directory. */
+  if (sync_retrying(fd) && errno != EINVAL) {
+    status = kv_fail(err, KV_IO, "cannot sync directory %s: %s", path, strerror(errno));
+  }
+  close(fd);
+  return status;
+}
+
+static kv_status walk(DIR *dir, const char *path, kv_list_fn fn, void *ctx, struct kv_err *err) {
+  for (;;) {
+    errno = 0;
+    const struct dirent *entry = readdir(dir);
+    if (!entry) return errno ? refuse(err, "list", path, errno) : KV_OK;
+    if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
+    kv_status status = fn(ctx, entry->d_name);
+    if (status != KV_OK) return status;
+  }
+}
+
+static kv_status posix_list_dir(struct kv_env *env, const char *path, kv_list_fn fn, void *ctx,
+                                struct kv_err *err) {
+  (void)env;
+  int fd = open_retrying(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+  if (fd < 0) return refuse(err, "open directory", path, errno);
+  DIR *dir = fdopendir(fd);
+  if (!dir) {
+    kv_status status = refuse(err, "list", path, errno);
+    close(fd);
+    return status;
+  }
+  kv_status status = walk(dir, path, fn, ctx, err);
+  closedir(dir);
+  return status;
+}
+
+static kv_status posix_random(struct kv_env *env, void *bytes, size_t size, struct kv_err *err) {
+  (void)env;
+  uint8_t *into = bytes;
+  while (size) {
+    ssize_t done = getrandom(into, size, 0);
+    if (done < 0 && errno != EINTR) return refuse(err, "get", "random bytes", errno);
+    if (done < 0) continue;
+    into += done;
+    size -= (size_t)done;
+  }
+  return KV_OK;
+}
+
+static uint64_t posix_now_us(struct kv_env *env) {
+  (void)env;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void posix_free(struct kv_env *env) {
+  (void)env;
+}
+
+struct kv_env *kv_env_posix(void) {
+  static const struct kv_env_ops ops = {
+      .create = posix_create,
+      .append = posix_append,
+      .sync = posix_sync,
+      .close_write = posix_close_write,
+      .open = posix_open,
+      .read = posix_read,
+      .close_read = posix_close_read,
+      .remove = posix_remove,
+      .make_dir = posix_make_dir,
+      .remove_dir = posix_remove_dir,
+      .sync_dir = posix_sync_dir,
+      .list_dir = posix_list_dir,
+      .random = posix_random,
+      .now_us = posix_now_us,
+      .free = posix_free,
+  };
+  static struct kv_env env = {&ops};
+  return &env;
+}
+
+struct kv_mutex {
+  pthread_mutex_t lock;
+};
+
+kv_status kv_mutex_new(struct kv_mutex **mutex, struct kv_err *err) {
+  struct kv_mutex *made = kv_alloc(1, sizeof *made);
+  if (!made) return kv_fail_nomem(err);
+  if (pthread_mutex_init(&made->lock, NULL)) {
+    kv_free(made);
+    return kv_fail_nomem(err);
+  }
+  *mutex = made;
+  return KV_OK;
+}
+
+void kv_mutex_free(struct kv_mutex *mutex) {
+  if (!mutex) return;
+  pthread_mutex_destroy(&mutex->lock);
+  kv_free(mutex);
+}
+
+void kv_mutex_lock(struct kv_mutex *mutex) {
+  pthread_mutex_lock(&mutex->lock);
+}
+
+void kv_mutex_unlock(struct kv_mutex *mutex) {
+  pthread_mutex_unlock(&mutex->lock);
+}

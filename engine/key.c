@@ -1,0 +1,269 @@
+/* Keys whose memcmp order is SQL order.
+**
+** A key is its columns one after another. A column is a type byte and what follows it:
+**
+**   NULL    0x10
+**   number  0x20  double (8 bytes)  [rest (2 bytes)]
+**   text    0x30  bytes
+**   blob    0x40  bytes
+**
+** number: `double` is the largest double d <= the value, its IEEE bits big-endian with the sign
+** bit flipped when d >= 0 and all bits flipped when d < 0, so that the patterns order as the
+** numbers do. -0.0 is written as 0.0; NaN does not occur. When |d| >= 2^53, where not every
+** integer is a double, `rest` = value - d follows, big-endian: 0 for reals and infinities, at most
+** 1023 for an int64. Equal numbers are thus equal bytes whatever their type, and 2^53 + 1 stays
+** apart from both its neighbours.
+**
+** text, blob: in the last column, ascending, the bytes as they are up to the end of the key.
+** Otherwise 0x00 is escaped as 0x00 0xff and 0x00 0x01 ends the bytes: the end mark sorts below
+** every continuation, as a prefix does below what it begins.
+**
+** descending: every byte of the column, type byte included, is inverted. This reverses the order
+** because no column's encoding is a prefix of another's (descending text and blob are always
+** terminated).
+**
+** There is one encoding for each value, and decoding accepts no other. Any thread. */
+#include "key.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "code.h"
+
+enum { TAG_NULL = 0x10, TAG_NUMBER = 0x20, TAG_TEXT = 0x30, TAG_BLOB = 0x40 };
+enum { MARK = 0x00, MARK_END = 0x01, MARK_ESCAPED = 0xff };
+
+#define SIGN_BIT ((uint64_t)1 << 63)
+#define EXACT_LIMIT 0x1p53 /* every integer below it is a double */
+#define INT64_LIMIT 0x1p63 /* the first double above every int64 */
+
+/* A number as the encoding has it. */
+struct number {
+  double floor;  /* the largest double <= the value */
+  uint16_t rest; /* value - floor */
+};
+
+static struct number number_of_integer(int64_t value) {
+  double floor = (double)value;
+  if (floor >= INT64_LIMIT || (int64_t)floor > value) floor = nextafter(floor, -INFINITY);
+  return (struct number){floor, (uint16_t)(value - (int64_t)floor)};
+}
+
+static uint64_t ordered_bits(double value) {
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits & SIGN_BIT ? ~bits : bits | SIGN_BIT;
+}
+
+static double double_of_ordered_bits(uint64_t ordered) {
+  uint64_t bits = ordered & SIGN_BIT ? ordered & ~SIGN_BIT : ~ordered;
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+static void append_number(struct kv_buf *key, struct number number) {
+  bool exact = fabs(number.floor) < EXACT_LIMIT;
+  uint8_t *into = kv_buf_extend(key, exact ? 8 : 10);
+  if (!into) return;
+  double floor = number.floor == 0 ? 0.0 : number.floor;
+  kv_put_u64_be(into, ordered_bits(floor));
+  if (exact) return;
+  into[8] = (uint8_t)(number.rest >> 8);
+  into[9] = (uint8_t)number.rest;
+}
+
+static void append_terminated(struct kv_buf *key, struct kv_slice bytes) {
+  while (bytes.size) {
+    const uint8_t *zero = memchr(bytes.data, MARK, bytes.size);
+    size_t plain = zero ? (size_t)(zero - bytes.data) + 1 : bytes.size;
+    kv_buf_append(key, bytes.data, plain);
+    if (zero) kv_buf_append_byte(key, MARK_ESCAPED);
+    bytes = kv_slice_of(bytes.data + plain, bytes.size - plain);
+  }
+  kv_buf_append_byte(key, MARK);
+  kv_buf_append_byte(key, MARK_END);
+}
+
+static bool ends_with_key(struct kv_key_part part) {
+  return part.last && !part.descending;
+}
+
+void kv_key_append(struct kv_buf *key, struct kv_key_part part, const struct kv_datum *value) {
+  size_t start = key->size;
+  kv_buf_append_byte(key, kv_key_type_byte(value->type, false));
+  switch (value->type) {
+    case KV_NULL:
+      break;
+    case KV_INTEGER:
+      append_number(key, number_of_integer(value->integer));
+      break;
+    case KV_REAL:
+      append_number(key, (struct number){value->real, 0});
+      break;
+    case KV_TEXT:
+    case KV_BLOB:
+      if (ends_with_key(part)) {
+        kv_buf_append(key, value->bytes.data, value->bytes.size);
+      } else {
+        append_terminated(key, value->bytes);
+      }
+      break;
+  }
+  if (!part.descending) return;
+  for (size_t i = start; i < key->size; i++) key->data[i] ^= 0xff;
+}
+
+/* A column being decoded: what is left of the key, and what inverts its bytes. */
+struct column {
+  struct kv_slice rest;
+  uint8_t invert; /* 0xff in a descending column, else 0 */
+};
+
+static void skip(struct column *column, size_t size) {
+  column->rest = kv_slice_of(column->rest.data + size, column->rest.size - size);
+}
+
+/* Big-endian integer of `size` bytes; the caller has checked that they are there. */
+static uint64_t take_number(struct column *column, size_t size) {
+  uint64_t number = 0;
+  for (size_t i = 0; i < size; i++) {
+    number = number << 8 | (column->rest.data[i] ^ column->invert);
+  }
+  skip(column, size);
+  return number;
+}
+
+/* Integer when the number is one that fits int64. False when no value has this encoding. */
+static bool number_value(struct number number, struct kv_datum *value) {
+  if (isnan(number.floor) || (number.floor == 0 && signbit(number.floor))) return false;
+  bool in_range = number.floor >= -INT64_LIMIT && number.floor < INT64_LIMIT;
+  if (!in_range || number.floor != trunc(number.floor)) {
+    *value = (struct kv_datum){.type = KV_REAL, .real = number.floor};
+    return !number.rest;
+  }
+  if (number.rest > 1023) return false;
+  int64_t integer = (int64_t)number.floor + number.rest;
+  *value = (struct kv_datum){.type = KV_INTEGER, .integer = integer};
+  return number_of_integer(integer).floor == number.floor;
+}
+
+static bool decode_number(struct column *column, struct kv_datum *value) {
+  if (column->rest.size < 8) return false;
+  struct number number = {double_of_ordered_bits(take_number(column, 8)), 0};
+  if (!(fabs(number.floor) < EXACT_LIMIT)) {
+    if (column->rest.size < 2) return false;
+    number.rest = (uint16_t)take_number(column, 2);
+  }
+  return number_value(number, value);
+}
+
+/* Measures a terminated string: *stored bytes up to its end mark, *escapes among them. False when
+** it does not end or has a mark of no meaning. */
+static bool measure_terminated(const struct column *column, size_t *stored, size_t *escapes) {
+  struct kv_slice in = column->rest;
+  *escapes = 0;
+  for (size_t i = 0; i + 1 < in.size; i++) {
+    if ((in.data[i] ^ column->invert) != MARK) continue;
+    uint8_t kind = in.data[i + 1] ^ column->invert;
+    *stored = i;
+    if (kind == MARK_END) return true;
+    if (kind != MARK_ESCAPED) return false;
+    ++*escapes;
+    i++;
+  }
+  return false;
+}
+
+static void copy_unescaped(const struct column *column, size_t stored, uint8_t *into) {
+  for (size_t i = 0; i < stored; i++) {
+    uint8_t byte = column->rest.data[i] ^ column->invert;
+    *into++ = byte;
+    if (byte == MARK) i++;
+  }
+}
+
+static kv_status decode_terminated(struct column *column, struct kv_buf *scratch,
+                                   struct kv_slice *bytes, struct kv_err *err) {
+  size_t stored, escapes;
+  if (!measure_terminated(column, &stored, &escapes)) {
+    return kv_fail(err, KV_CORRUPT, "key: text or blob without its end");
+  }
+  *bytes = kv_slice_of(column->rest.data, stored);
+  if (column->invert || escapes) {
+    uint8_t *into = kv_buf_extend(scratch, stored - escapes);
+    if (!into) return kv_fail_nomem(err);
+    copy_unescaped(column, stored, into);
+    *bytes = kv_slice_of(into, stored - escapes);
+  }
+  skip(column, stored + 2);
+  return KV_OK;
+}
+
+static kv_status decode_bytes(struct column *column, struct kv_key_part part,
+                              struct kv_buf *scratch, struct kv_slice *bytes, struct kv_err *err) {
+  if (!ends_with_key(part)) return decode_terminated(column, scratch, bytes, err);
+  *bytes = column->rest;
+  skip(column, column->rest.size);
+  return KV_OK;
+}
+
+static kv_status decode_column(struct column *column, struct kv_key_part part,
+                               struct kv_buf *scratch, struct kv_datum *value, struct kv_err *err) {
+  if (!column->rest.size) return kv_fail(err, KV_CORRUPT, "key: ends before its last column");
+  uint8_t tag = (uint8_t)take_number(column, 1);
+  switch (tag) {
+    case TAG_NULL:
+      *value = (struct kv_datum){.type = KV_NULL};
+      return KV_OK;
+    case TAG_NUMBER:
+      if (decode_number(column, value)) return KV_OK;
+      return kv_fail(err, KV_CORRUPT, "key: bytes that are no number");
+    case TAG_TEXT:
+    case TAG_BLOB:
+      *value = (struct kv_datum){.type = tag == TAG_TEXT ? KV_TEXT : KV_BLOB};
+      return decode_bytes(column, part, scratch, &value->bytes, err);
+    default:
+      return kv_fail(err, KV_CORRUPT, "key: unknown type byte 0x%02x", tag);
+  }
+}
+
+kv_status kv_key_decode(struct kv_slice *key, struct kv_key_part part, struct kv_buf *scratch,
+                        struct kv_datum *value, struct kv_err *err) {
+  struct column column = {*key, part.descending ? 0xff : 0};
+  kv_status status = decode_column(&column, part, scratch, value, err);
+  if (status != KV_OK) return status;
+  if (part.last && column.rest.size) {
+    return kv_fail(err, KV_CORRUPT, "key: %zu bytes behind its last column", column.rest.size);
+  }
+  *key = column.rest;
+  return KV_OK;
+}
+
+bool kv_key_prefix_successor(struct kv_buf *key) {
+  size_t size = key->size;
+  while (size && key->data[size - 1] == 0xff) size--;
+  if (!size) return false;
+  key->data[size - 1]++;
+  key->size = size;
+  return true;
+}
+
+uint8_t kv_key_type_byte(kv_type type, bool descending) {
+  uint8_t tag = TAG_NULL;
+  switch (type) {
+    case KV_NULL:
+      break;
+    case KV_INTEGER:
+    case KV_REAL:
+      tag = TAG_NUMBER;
+      break;
+    case KV_TEXT:
+      tag = TAG_TEXT;
+      break;
+    case KV_BLOB:
+      tag = TAG_BLOB;
+      break;
+  }
+  return descending ? tag ^ 0xff : tag;
+}
