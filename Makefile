@@ -1,42 +1,150 @@
 # colfam: `make demo` and `make test` do everything; `make` alone builds build/colfam.so.
+# Everything built goes below $(BUILD); `make CC=clang BUILD=build/clang` keeps a second build beside it.
 
 BUILD ?= build
 CC ?= cc
 CFLAGS ?= -O2 -g
 WARNINGS = -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
            -Wcast-qual -Wwrite-strings -Wundef -Wvla
-BASE_FLAGS = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARNINGS) -I. -Iengine -Iext -MMD -MP
+SOURCE_FLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) -I. -Iengine -Iext
+BASE_FLAGS = $(SOURCE_FLAGS) -fPIC -fvisibility=hidden -pthread -MMD -MP
 LIBS = -lzstd -lpthread -lm
+CHECK_LIBS = -lcheck -lsubunit -lrt
+
+# SQLite loads extensions RTLD_GLOBAL and may unload them while another connection still runs their code:
+# one symbol goes out, and the code stays. Sanitizers leave their own symbols open until the program runs.
+SO_FLAGS = -shared -Wl,--version-script=$(BUILD)/exports.map -Wl,-z,nodelete \
+           $(if $(SANITIZE),,-Wl,-z,defs)
 
 ENGINE_SRC = $(wildcard engine/*.c)
 EXT_SRC = $(wildcard ext/*.c)
 ENGINE_OBJ = $(ENGINE_SRC:%.c=$(BUILD)/%.o)
 EXT_OBJ = $(EXT_SRC:%.c=$(BUILD)/%.o)
+# For programs that bring their own SQLite: the SQL side calls it directly.
+CORE_OBJ = $(EXT_SRC:%.c=$(BUILD)/core/%.o)
+# For crash tests: both sides with named kill points.
+KILL_OBJ = $(ENGINE_SRC:%.c=$(BUILD)/test/%.o) $(EXT_SRC:%.c=$(BUILD)/test/%.o)
 
-# Unit suites link the engine; sql_, model_, crash_ and embed_ suites load build/colfam.so through SQLite.
-UNIT_SRC = $(wildcard tests/test_*.c)
-UNIT_BIN = $(UNIT_SRC:%.c=$(BUILD)/%)
+# Which programs there are is told by file names alone (tests/README.md).
+program = $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard $(1:%=tests/%_*.c))))
+HARNESS_SRC = $(wildcard tests/harness*.c tests/catalog*.c)
+HARNESS_OBJ = $(HARNESS_SRC:%.c=$(BUILD)/%.o)
+UNIT_BIN = $(call program,test)
+CORE_BIN = $(call program,core) $(filter %/embed_static,$(call program,embed))
+LOADED_BIN = $(filter-out $(CORE_BIN),$(call program,model crash sql embed))
+PROGRAMS = $(LOADED_BIN) $(CORE_BIN) $(UNIT_BIN)
+SCRIPTS = $(wildcard tests/*_check.sh tests/embed_*.py)
+PROGRAM_OBJ = $(PROGRAMS:=.o)
+C_FILES = $(wildcard engine/*.[ch] ext/*.[ch] tests/*.[ch])
 
-.PHONY: all clean unit
+COLFAM_SO = $(abspath $(BUILD))/colfam.so
+COLFAM_TEST_SO = $(abspath $(BUILD))/test/colfam.so
+export COLFAM_SO COLFAM_TEST_SO CC BUILD SOURCE_FLAGS
+
+.PHONY: all demo demo-run test test-run programs programs-run unit lint format format-check clean \
+        check-asan check-tsan check-valgrind
+.SECONDARY:
+.DELETE_ON_ERROR:
+
 all: $(BUILD)/colfam.so
 
 $(BUILD)/colfam.so: $(EXT_OBJ) $(ENGINE_OBJ)
-	$(CC) $(CFLAGS) $(SANITIZE) -shared -o $@ $^ $(LIBS)
+$(BUILD)/test/colfam.so: $(KILL_OBJ)
+$(BUILD)/colfam.so $(BUILD)/test/colfam.so: $(BUILD)/exports.map
+	$(CC) $(CFLAGS) $(SANITIZE) $(SO_FLAGS) -o $@ $(filter %.o,$^) $(LIBS)
 
+$(BUILD)/exports.map: Makefile
+	@mkdir -p $(@D)
+	@echo '{ global: sqlite3_colfam_init; local: *; };' > $@
+
+# libkv.a: the engine alone. libcolfam.a: all of it, to link beside SQLite.
 $(BUILD)/libkv.a: $(ENGINE_OBJ)
+$(BUILD)/libcolfam.a: $(CORE_OBJ) $(ENGINE_OBJ)
+$(BUILD)/libharness.a: $(HARNESS_OBJ)
+$(BUILD)/libkv.a $(BUILD)/libcolfam.a $(BUILD)/libharness.a:
 	rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(BASE_FLAGS) $(CFLAGS) $(SANITIZE) -c -o $@ $<
 
-$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(BUILD)/tests/harness.o $(BUILD)/libkv.a
-	$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ -lcheck -lsubunit -lrt $(LIBS)
+$(BUILD)/core/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(BASE_FLAGS) -DSQLITE_CORE $(CFLAGS) $(SANITIZE) -c -o $@ $<
+
+$(BUILD)/test/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(BASE_FLAGS) -DCOLFAM_TEST $(CFLAGS) $(SANITIZE) -c -o $@ $<
+
+$(PROGRAM_OBJ) $(HARNESS_OBJ): \
+  BASE_FLAGS += -DCOLFAM_SO='"$(COLFAM_SO)"' -DCOLFAM_TEST_SO='"$(COLFAM_TEST_SO)"'
+
+# Names what is missing before the compiler does; asks no network.
+$(ENGINE_OBJ) $(EXT_OBJ) $(CORE_OBJ) $(KILL_OBJ): | $(BUILD)/deps-build
+$(PROGRAM_OBJ) $(HARNESS_OBJ): | $(BUILD)/deps-test
+$(BUILD)/deps-%:
+	@mkdir -p $(@D)
+	@bash tests/deps.sh --check $*
+	@touch $@
+
+$(UNIT_BIN): %: %.o $(BUILD)/libharness.a $(BUILD)/libkv.a
+	$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) $(LIBS)
+
+$(CORE_BIN): %: %.o $(BUILD)/libharness.a $(BUILD)/libcolfam.a
+	$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) -lsqlite3 $(LIBS)
+
+$(LOADED_BIN): %: %.o $(BUILD)/libharness.a | $(BUILD)/colfam.so $(BUILD)/test/colfam.so
+	$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) -lsqlite3 -ldl -lpthread -lm
+
+# ---- For people
+
+demo:
+	@bash tests/deps.sh build demo
+	@$(MAKE) --no-print-directory demo-run
+
+demo-run: $(BUILD)/colfam.so
+	@sed 's|\./build/|$(abspath $(BUILD))/|' sql/demo.sql | sqlite3 -batch
+
+test:
+	@bash tests/deps.sh build demo test
+	@$(MAKE) --no-print-directory test-run
+
+test-run: programs
+	@bash tests/run.sh $(PROGRAMS) $(SCRIPTS)
+
+programs: $(BUILD)/colfam.so $(BUILD)/test/colfam.so $(PROGRAMS)
+
+programs-run: programs
+	@bash tests/run.sh $(PROGRAMS)
 
 unit: $(UNIT_BIN)
-	@for t in $(UNIT_BIN); do $$t || exit 1; done
+	@bash tests/run.sh $(UNIT_BIN)
+
+lint: $(BUILD)/colfam.so
+	@bash tests/lint.sh
+
+format:
+	clang-format -i $(C_FILES)
+
+format-check:
+	clang-format --dry-run --Werror $(C_FILES)
 
 clean:
 	rm -rf $(BUILD)
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+# ---- Deeper: the compiled programs again, watched
+
+check-asan:
+	$(MAKE) BUILD=$(BUILD)/asan CFLAGS="-O1 -g -fno-omit-frame-pointer" programs-run \
+	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
+
+check-tsan:
+	$(MAKE) BUILD=$(BUILD)/tsan CFLAGS="-O1 -g" SANITIZE="-fsanitize=thread" programs-run
+
+check-valgrind: $(UNIT_BIN) $(CORE_BIN)
+	@bash tests/deps.sh valgrind
+	@CK_FORK=no COLFAM_WRAP="valgrind -q --error-exitcode=9 --leak-check=full" \
+	  bash tests/run.sh $(UNIT_BIN) $(CORE_BIN)
+
+-include $(patsubst %.o,%.d,$(ENGINE_OBJ) $(EXT_OBJ) $(CORE_OBJ) $(KILL_OBJ) $(HARNESS_OBJ) \
+  $(PROGRAM_OBJ))

@@ -1,0 +1,169 @@
+#!/usr/bin/env bash
+# The house rules that a program can check (`make lint`, which builds the extension first). Every check is
+# run; the exit code is 1 when one found something.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+
+SO=${COLFAM_SO:-build/colfam.so}
+read -ra flags <<<"${SOURCE_FLAGS:?run by make lint}"
+failed=0
+
+# The engine's modules in order: a file includes only headers of modules named before its own, or its own.
+# env_posix.c belongs to env, and so on: the longest name that a file's name starts with.
+modules=(status mem buf code hash stats env key iter cache batch memtable log filter block table_write
+  table_read family kv merge view read scan compact_pick compact check)
+
+report() { # WHAT, findings on standard input
+  local findings
+  findings=$(cat)
+  [ -z "$findings" ] && return
+  printf 'lint: %s\n%s\n' "$1" "$findings" >&2
+  failed=1
+}
+
+module_of() { # NAME (no folder, no suffix): prints its place in the list
+  local i found='' length=0
+  for i in "${!modules[@]}"; do
+    case $1 in
+    "${modules[i]}" | "${modules[i]}"_*)
+      if [ ${#modules[i]} -gt "$length" ]; then found=$i length=${#modules[i]}; fi
+      ;;
+    esac
+  done
+  echo "$found"
+}
+
+includes() { sed -n 's/^ *# *include *"\(.*\)".*/\1/p' "$1"; }
+
+layers() {
+  local file name place header other
+  for file in engine/*.[ch]; do
+    name=$(basename "${file%.*}")
+    place=$(module_of "$name")
+    if [ -z "$place" ]; then
+      echo "$file: its module is not in the list of tests/lint.sh"
+      continue
+    fi
+    for header in $(includes "$file"); do
+      other=$(module_of "$(basename "$header" .h)")
+      if [ -z "$other" ] || [ "$other" -gt "$place" ]; then
+        echo "$file: includes $header, which comes after it"
+      fi
+    done
+    grep -n 'include.*sqlite3' "$file" | sed "s|^|$file:|"
+  done
+  for file in ext/*.[ch]; do
+    for header in $(includes "$file"); do
+      [ "$header" = engine/kv.h ] || [ -e "ext/$header" ] || echo "$file: includes $header"
+    done
+  done
+}
+
+own_header_first() {
+  local file first
+  for file in engine/*.c ext/*.c; do
+    [ -e "${file%.c}.h" ] || continue
+    first=$(includes "$file" | head -n 1)
+    [ "$first" = "$(basename "${file%.c}.h")" ] || echo "$file: includes $first first"
+  done
+}
+
+stand_alone_headers() {
+  local header compiler
+  for header in engine/*.h ext/*.h tests/harness*.h; do
+    for compiler in gcc clang; do
+      # Included twice, from a file of its own: guards, and no warning about a main file.
+      printf '#include "%s"\n#include "%s"\n' "$header" "$header" |
+        "$compiler" "${flags[@]}" -fsyntax-only -x c - 2>&1
+    done
+  done
+}
+
+exported_symbols() {
+  nm -D --defined-only "$SO" | awk '$3 != "sqlite3_colfam_init" { print $3 " is exported" }'
+}
+
+allocation() {
+  grep -nE '(^|[^_.>[:alnum:]])(malloc|calloc|realloc|free|strdup|alloca)\(' engine/*.[ch] ext/*.[ch] |
+    grep -v '^engine/mem.c:' | grep -vE ':[[:space:]]*(\*\*|/\*)'
+}
+
+sizes() {
+  local file lines
+  for file in engine/*.[ch] ext/*.[ch] tests/*.[ch]; do
+    lines=$(wc -l <"$file")
+    [ "$lines" -le 800 ] || echo "$file: $lines lines; 800 is the most"
+  done
+  # Code is held to 100 columns by clang-format; comments may run a little further.
+  awk 'length > 110 { print FILENAME ":" FNR ": over 110 columns" }' engine/*.[ch] ext/*.[ch] tests/*.[ch]
+}
+
+# clang knows that a kv_status must be checked; gcc does not.
+both_compilers() {
+  local compiler
+  for compiler in gcc clang; do
+    printf '%s\n' engine/*.c ext/*.c tests/*.c |
+      xargs -P "$(nproc)" -n 8 "$compiler" "${flags[@]}" -fsyntax-only \
+        -DCOLFAM_SO='""' -DCOLFAM_TEST_SO='""' 2>&1
+    printf '%s\n' ext/*.c |
+      xargs -P "$(nproc)" -n 8 "$compiler" "${flags[@]}" -fsyntax-only \
+        -DSQLITE_CORE -DCOLFAM_TEST 2>&1
+  done
+}
+
+tidy() {
+  # mem.c and status.c are what lint.h stands in for.
+  tidy_files engine/mem.c engine/status.c -- "${flags[@]}"
+  local files=() file
+  for file in engine/*.c ext/*.c tests/*.c; do
+    case $file in engine/mem.c | engine/status.c) ;; *) files+=("$file") ;; esac
+  done
+  tidy_files "${files[@]}" -- "${flags[@]}" -include tests/lint.h
+}
+tidy_files() { # FILE... -- FLAGS...
+  local files=()
+  while [ "$1" != -- ]; do
+    files+=("$1")
+    shift
+  done
+  shift
+  printf '%s\0' "${files[@]}" |
+    xargs -0 -P "$(nproc)" -I{} clang-tidy --quiet {} -- "$@" -DCOLFAM_SO='""' \
+      -DCOLFAM_TEST_SO='""' 2>/dev/null
+}
+
+suspicious() {
+  cppcheck --quiet -j "$(nproc)" --std=c11 --enable=warning,performance,portability \
+    --inline-suppr --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches \
+    --library=posix --library=sqlite3 -D_GNU_SOURCE -U__clang__ -I. -Iengine -Iext \
+    engine/*.c ext/*.c tests/harness*.c 2>&1
+}
+
+scripts() {
+  shellcheck tests/*.sh .ci/run 2>&1
+}
+
+machine_paths() {
+  git ls-files -z -- ':!LICENSE' | xargs -0 -r grep -nE '/(home|root|work)/' -- 2>/dev/null |
+    grep -v '^tests/lint.sh:'
+}
+
+leftovers() {
+  grep -nE 'TODO|FIXME|XXX[^X]|#if 0' engine/*.[ch] ext/*.[ch] tests/*.[ch]
+}
+
+
+report "files that include what stands above them" < <(layers)
+report "sources that do not include their own header first" < <(own_header_first)
+report "headers that do not compile alone" < <(stand_alone_headers)
+report "symbols that leak out of the extension" < <(exported_symbols)
+report "memory taken past mem.c or SQLite" < <(allocation)
+report "files too long or too wide" < <(sizes)
+report "unfinished work" < <(leftovers)
+report "paths of one machine" < <(machine_paths)
+report "shellcheck" < <(scripts)
+report "warnings of gcc or clang" < <(both_compilers)
+report "cppcheck" < <(suspicious)
+report "clang-tidy" < <(tidy)
+[ $failed -eq 0 ] && echo "lint: nothing found"
+exit $failed
