@@ -17,6 +17,7 @@
 
 #include "batch.h"
 #include "buf.h"
+#include "build.h"
 #include "cache.h"
 #include "code.h"
 #include "env.h"
@@ -98,6 +99,9 @@ uint64_t kv_view_log_bytes(const struct kv_view *view);
 size_t kv_view_file_count(const struct kv_view *view);
 /* Newest run first, files of a run in key order. Borrowed from the view. */
 const struct kv_file_info *kv_view_file(const struct kv_view *view, size_t index);
+/* Raw bytes of the keys and values in it, before compression; opens the file when not yet touched. */
+kv_status kv_view_file_raw_bytes(struct kv_view *view, size_t index, uint64_t *raw,
+                                 struct kv_err *err);
 size_t kv_view_run_count(const struct kv_view *view);
 /* An upper bound of entries and bytes, for planners: sums over files and memtables. */
 uint64_t kv_view_entries_estimate(const struct kv_view *view);

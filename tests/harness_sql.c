@@ -11,13 +11,13 @@
 int sqlite3_colfam_init(sqlite3 *db, char **message, const sqlite3_api_routines *api);
 #endif
 
-#ifndef COLFAM_SO_PATH
-#define COLFAM_SO_PATH "build/colfam.so"
+#ifndef COLFAM_SO
+#define COLFAM_SO "build/colfam.so"
 #endif
 
 const char *sql_extension(void) {
   const char *path = getenv("COLFAM_SO");
-  return path ? path : COLFAM_SO_PATH;
+  return path ? path : COLFAM_SO;
 }
 
 #ifdef SQLITE_CORE

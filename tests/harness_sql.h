@@ -7,7 +7,7 @@
 
 #include "harness.h"
 
-/* The extension: $COLFAM_SO, else COLFAM_SO_PATH as compiled in, else build/colfam.so. With -DSQLITE_CORE
+/* The extension: $COLFAM_SO, else the macro COLFAM_SO, else build/colfam.so. With -DSQLITE_CORE
 ** it is linked statically and nothing is loaded. */
 const char *sql_extension(void);
 int sql_load(sqlite3 *db, char **message);

@@ -1,0 +1,251 @@
+/* colfam_check('t'): one row a problem, none when all is sound. Reads everything: the engine's kv_check
+** over the view, every log row again from t_cflog (memory may hold what the disk no longer has), every row
+** through the row codec, and SQLite's own check of the shadow tables. Damage gives rows; only troubles that
+** say nothing about the data (memory, interrupt, no such table) are errors.
+** Thread rule: the connection's. */
+#include <stdbool.h>
+
+#include "catalog.h"
+#include "engine/kv.h"
+#include "error.h"
+#include "key_text.h"
+#include "row.h"
+#include "table.h"
+#include "tvf.h"
+#include "vtab.h"
+
+/* Undecodable rows that are named one by one. */
+enum { BAD_ROWS_MAX = 100 };
+
+struct check {
+  struct colfam_anchor anchor;
+  struct colfam_list *list;
+};
+
+static const struct colfam_schema *schema_of(const struct check *check) {
+  return check->anchor.vtab->schema;
+}
+
+static sqlite3_int64 problems(const struct check *check) {
+  return check->list->count / 4;
+}
+
+static void append_problem(struct colfam_list *list, uint64_t file, sqlite3_int64 position,
+                           const char *text) {
+  colfam_list_text(list, "error");
+  if (file) {
+    colfam_list_format(list, "%016llx", (unsigned long long)file);
+  } else {
+    colfam_list_null(list);
+  }
+  if (position >= 0) {
+    colfam_list_integer(list, position);
+  } else {
+    colfam_list_null(list);
+  }
+  colfam_list_text(list, text);
+}
+
+/* Damage becomes a row, all else the call's failure. */
+static int settle(struct check *check, kv_status status, const struct kv_err *err,
+                  sqlite3_int64 position) {
+  if (status == KV_OK) return SQLITE_OK;
+  bool damage =
+      status == KV_CORRUPT || status == KV_MISSING || status == KV_IO || status == KV_VERSION;
+  if (!damage) return colfam_code(status);
+  append_problem(check->list, 0, position, err->text);
+  return check->list->rc;
+}
+
+static bool is_damage(int rc) {
+  int primary = rc & 0xff;
+  return primary == SQLITE_CORRUPT || primary == SQLITE_CANTOPEN ||
+         (primary == SQLITE_IOERR && rc != SQLITE_IOERR_NOMEM);
+}
+
+/* The same for a code of SQLite's; takes the message over. */
+static int settle_code(struct colfam_list *list, int rc, char **message) {
+  if (!is_damage(rc)) return rc;
+  append_problem(list, 0, -1, *message ? *message : sqlite3_errstr(rc));
+  sqlite3_free(*message);
+  *message = NULL;
+  return list->rc;
+}
+
+/* ---- Files, memtables, row count: the engine's check */
+
+static kv_status report(void *ctx, const char *severity, uint64_t file, uint64_t position,
+                        const char *text) {
+  struct colfam_list *list = ctx;
+  colfam_list_text(list, severity);
+  if (file) {
+    colfam_list_format(list, "%016llx", (unsigned long long)file);
+  } else {
+    colfam_list_null(list);
+  }
+  colfam_list_integer(list, (sqlite3_int64)position);
+  colfam_list_text(list, text);
+  return list->rc ? KV_NOMEM : KV_OK;
+}
+
+static int check_engine(struct check *check) {
+  struct kv_err err = {0};
+  kv_status status = kv_check(check->anchor.view, report, check->list, &err);
+  return settle(check, status, &err, -1);
+}
+
+/* ---- The catalog as it stands in the shadow tables now */
+
+static int check_catalog(struct check *check, char **message) {
+  struct colfam_catalog *catalog = &check->anchor.vtab->table->catalog;
+  struct colfam_meta meta;
+  struct colfam_snapshot snapshot;
+  int rc = colfam_catalog_read_meta(catalog, &meta, message);
+  if (rc) return rc;
+  rc = colfam_catalog_read_snapshot(catalog, &meta, &snapshot, message);
+  if (!rc) colfam_snapshot_release(&snapshot);
+  return rc;
+}
+
+/* ---- The log as it stands in t_cflog */
+
+static kv_status check_log_row(const struct kv_log_row *row, const uint8_t uuid[16],
+                               uint64_t expected, uint64_t gen, struct kv_err *err) {
+  struct kv_batch_reader reader;
+  kv_status status = KV_OK;
+  if (row->seq != expected) {
+    return kv_fail(err, KV_CORRUPT, "log: row %llu is missing", (unsigned long long)expected);
+  }
+  if (row->gen < gen) {
+    return kv_fail(err, KV_CORRUPT, "log: row %llu is of generation %llu, after generation %llu",
+                   (unsigned long long)row->seq, (unsigned long long)row->gen,
+                   (unsigned long long)gen);
+  }
+  status = kv_batch_reader_init(&reader, row->batch, uuid, row->seq, err);
+  while (status == KV_OK && kv_batch_reader_next(&reader, &status, err)) continue;
+  return status;
+}
+
+static kv_status read_log(const struct kv_log_source *source, const struct kv_log_state *state,
+                          const uint8_t uuid[16], struct kv_err *err) {
+  uint64_t expected = state->flushed_seq + 1;
+  uint64_t gen = 0;
+  kv_status status = source->open(source->ctx, expected, err);
+  for (; status == KV_OK && expected <= state->last_seq; expected++) {
+    struct kv_log_row row;
+    bool found = false;
+    status = source->next(source->ctx, &row, &found, err);
+    if (status != KV_OK) return status;
+    if (!found) row = (struct kv_log_row){.seq = 0};
+    status = check_log_row(&row, uuid, expected, gen, err);
+    gen = row.gen;
+  }
+  return status;
+}
+
+static int check_log(struct check *check) {
+  struct colfam_catalog *catalog = &check->anchor.vtab->table->catalog;
+  const struct kv_log_state *state = kv_view_log(check->anchor.view);
+  struct colfam_log_reader reader = {.catalog = catalog, .last_seq = state->last_seq};
+  struct kv_log_source source = colfam_log_source(&reader);
+  struct kv_err err = {0};
+  kv_status status = read_log(&source, state, catalog->uuid, &err);
+  colfam_log_reader_close(&reader);
+  return settle(check, status, &err, -1);
+}
+
+/* ---- Every row through the codec */
+
+static void append_bad_row(struct check *check, struct kv_slice key) {
+  sqlite3_str *text = sqlite3_str_new(NULL);
+  sqlite3_str_appendf(text, "table %s: the row with key ", schema_of(check)->table);
+  colfam_key_text(schema_of(check), key, text);
+  sqlite3_str_appendall(text, " does not decode");
+  colfam_list_text(check->list, "error");
+  colfam_list_null(check->list);
+  colfam_list_null(check->list);
+  colfam_list_str(check->list, text);
+}
+
+static int check_row(struct check *check, struct kv_scan *scan, sqlite3_int64 *bad) {
+  int rc = colfam_row_check(schema_of(check), kv_scan_key(scan), kv_scan_value(scan));
+  if (!is_damage(rc)) return rc;
+  if (*bad < BAD_ROWS_MAX) append_bad_row(check, kv_scan_key(scan));
+  ++*bad;
+  return check->list->rc;
+}
+
+static int check_rows(struct check *check) {
+  struct kv_scan *scan = NULL;
+  struct kv_bounds all = {.has_upper = false};
+  struct kv_err err = {0};
+  sqlite3_int64 before = problems(check), bad = 0;
+  int rc = SQLITE_OK;
+  kv_status status = kv_scan_open(check->anchor.view, NULL, &all, &scan, &err);
+  if (status == KV_OK) status = kv_scan_first(scan, &err);
+  while (status == KV_OK && !rc && kv_scan_valid(scan)) {
+    rc = check_row(check, scan, &bad);
+    if (!rc) status = kv_scan_next(scan, &err);
+  }
+  kv_scan_close(scan);
+  if (bad > BAD_ROWS_MAX) {
+    char text[100];
+    sqlite3_snprintf(sizeof text, text, "%lld rows in all do not decode", bad);
+    append_problem(check->list, 0, -1, text);
+  }
+  /* What stopped the scan was named by the engine's check, unless that found nothing. */
+  if (rc || (before > 0 && status != KV_NOMEM)) return rc;
+  return settle(check, status, &err, -1);
+}
+
+/* ---- The shadow tables as SQLite's own b-trees */
+
+static int quick_check(struct check *check, const char *suffix) {
+  const struct colfam_catalog *catalog = &check->anchor.vtab->table->catalog;
+  char *sql = sqlite3_mprintf("PRAGMA \"%w\".quick_check(\"%w%s\")", catalog->database,
+                              catalog->table, suffix);
+  if (!sql) return SQLITE_NOMEM;
+  sqlite3_stmt *stmt = NULL;
+  int rc = sqlite3_prepare_v2(catalog->db, sql, -1, &stmt, NULL);
+  sqlite3_free(sql);
+  while (!rc && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+    const char *text = (const char *)sqlite3_column_text(stmt, 0);
+    if (!text || sqlite3_stricmp(text, "ok")) append_problem(check->list, 0, -1, text);
+    rc = SQLITE_OK;
+  }
+  sqlite3_finalize(stmt);
+  return rc == SQLITE_DONE ? check->list->rc : rc;
+}
+
+static int check_shadow_tables(struct check *check) {
+  static const char *const suffixes[] = {"_cfmeta", "_cffile", "_cflog"};
+  int rc = SQLITE_OK;
+  for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes && !rc; i++) {
+    char *message = NULL;
+    rc = settle_code(check->list, quick_check(check, suffixes[i]), &message);
+  }
+  return rc;
+}
+
+static int check_gather(struct colfam_conn *conn, const char *name, struct colfam_list *list,
+                        char **message) {
+  struct check check = {.list = list};
+  int rc = colfam_anchor_begin(conn, name, &check.anchor, message);
+  if (rc) return settle_code(list, rc, message);
+  rc = check_engine(&check);
+  if (!rc) rc = settle_code(list, check_catalog(&check, message), message);
+  if (!rc) rc = check_log(&check);
+  if (!rc) rc = check_rows(&check);
+  if (!rc) rc = check_shadow_tables(&check);
+  colfam_anchor_end(&check.anchor);
+  return rc;
+}
+
+const struct colfam_tvf colfam_check_tvf = {
+    .name = "colfam_check",
+    .columns = "severity TEXT, file TEXT, position INTEGER, text TEXT",
+    .column_count = 4,
+    .takes_table = true,
+    .direct_only = true,
+    .gather = check_gather,
+};

@@ -1,0 +1,152 @@
+/* The scalar functions, and the registration of all functions and table-valued functions.
+** colfam_may_exist answers from batch, memtables, fences, filters and cached blocks alone; it reads the
+** table as a SELECT does, so it has a SELECT's rules for views and triggers (no flag).
+** Thread rule: the connection's. */
+#include <stdbool.h>
+
+#include "conn.h"
+#include "engine/kv.h"
+#include "error.h"
+#include "row.h"
+#include "schema.h"
+#include "table.h"
+#include "tvf.h"
+#include "version.h"
+#include "vtab.h"
+
+static void version_function(sqlite3_context *context, int argc, sqlite3_value **argv) {
+  (void)argc, (void)argv;
+  sqlite3_result_text(context, COLFAM_VERSION, -1, SQLITE_STATIC);
+}
+
+static void debug_function(sqlite3_context *context, int argc, sqlite3_value **argv) {
+  (void)argc, (void)argv;
+  char engine[256];
+  kv_build_info(engine, sizeof engine);
+  char *text = sqlite3_mprintf("colfam %s; SQLite %s, built for %s; %s", COLFAM_VERSION,
+                               sqlite3_libversion(), SQLITE_VERSION, engine);
+  if (text) {
+    sqlite3_result_text(context, text, -1, sqlite3_free);
+  } else {
+    sqlite3_result_error_nomem(context);
+  }
+}
+
+/* Takes the message over. The text goes first: setting it resets the code. */
+static void fail(sqlite3_context *context, int rc, char *message) {
+  if (message) sqlite3_result_error(context, message, -1);
+  sqlite3_result_error_code(context, rc);
+  sqlite3_free(message);
+}
+
+/* One key column from its argument. *possible is cleared when no row can have this key. */
+static int append_column(struct kv_buf *key, const struct colfam_schema *schema, int i,
+                         sqlite3_value *value, bool *possible) {
+  char number[32];
+  struct kv_datum datum;
+  enum colfam_affinity affinity = COLFAM_AFF_INTEGER;
+  bool rowid = schema->key_form == COLFAM_KEY_ROWID;
+  if (!rowid) affinity = schema->columns[schema->key_columns[i]].affinity;
+  int rc = colfam_datum(value, &datum);
+  if (!rc) rc = colfam_affinity_apply(affinity, &datum, number);
+  if (rc) return rc;
+  if (datum.type == KV_NULL || (rowid && datum.type != KV_INTEGER)) *possible = false;
+  if (*possible && !rowid) kv_key_append(key, colfam_schema_key_part(schema, i), &datum);
+  if (*possible && rowid) colfam_rowid_key(key, datum.integer);
+  return SQLITE_OK;
+}
+
+static int build_key(struct kv_buf *key, const struct colfam_vtab *vtab, int argc,
+                     sqlite3_value **argv, bool *possible, char **message) {
+  const struct colfam_schema *schema = vtab->schema;
+  int count = schema->key_form == COLFAM_KEY_ROWID ? 1 : schema->key_count;
+  if (argc != count) {
+    return colfam_error(message, SQLITE_ERROR,
+                        "colfam_may_exist: the key of table %s has %d columns, %d values given",
+                        schema->table, count, argc);
+  }
+  *possible = true;
+  for (int i = 0; i < count && *possible; i++) {
+    int rc = append_column(key, schema, i, argv[i], possible);
+    if (rc) return rc;
+  }
+  if (key->status != KV_OK) return SQLITE_NOMEM;
+  if (key->size > KV_KEY_BYTES_MAX) *possible = false;
+  return SQLITE_OK;
+}
+
+static int probe(const struct colfam_anchor *anchor, int argc, sqlite3_value **argv,
+                 enum kv_may_exist *answer, char **message) {
+  struct kv_buf key;
+  struct kv_err err = {0};
+  bool possible = false;
+  kv_buf_init(&key);
+  *answer = KV_ABSENT;
+  int rc = build_key(&key, anchor->vtab, argc, argv, &possible, message);
+  if (!rc && possible) {
+    kv_status status =
+        kv_may_exist(anchor->view, anchor->batch, kv_buf_slice(&key), answer, NULL, &err);
+    if (status != KV_OK) {
+      rc = colfam_error_of(message, anchor->vtab->schema->table, status, &err);
+    }
+  }
+  kv_buf_release(&key);
+  return rc;
+}
+
+static void may_exist_function(sqlite3_context *context, int argc, sqlite3_value **argv) {
+  struct colfam_anchor anchor;
+  enum kv_may_exist answer = KV_UNKNOWN;
+  char *message = NULL;
+  if (argc < 2 || sqlite3_value_type(argv[0]) != SQLITE_TEXT) {
+    sqlite3_result_error(context, "colfam_may_exist takes a table's name and a key: ('t', key...)",
+                         -1);
+    return;
+  }
+  const char *name = (const char *)sqlite3_value_text(argv[0]);
+  int rc = SQLITE_NOMEM;
+  if (name) rc = colfam_anchor_begin(sqlite3_user_data(context), name, &anchor, &message);
+  if (!rc) {
+    rc = probe(&anchor, argc - 1, argv + 1, &answer, &message);
+    colfam_anchor_end(&anchor);
+  }
+  if (rc) {
+    fail(context, rc, message);
+  } else if (answer != KV_UNKNOWN) {
+    sqlite3_result_int(context, answer == KV_PRESENT);
+  }
+}
+
+struct function {
+  const char *name;
+  int argc;
+  int flags;
+  void (*call)(sqlite3_context *, int, sqlite3_value **);
+};
+
+static const struct function functions[] = {
+    {"colfam_version", 0, SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, version_function},
+    {"colfam_debug", 0, 0, debug_function},
+    {"colfam_may_exist", -1, 0, may_exist_function},
+};
+
+static const struct colfam_tvf *const tables[] = {
+    &colfam_stats_tvf,
+    &colfam_families_tvf,
+    &colfam_files_tvf,
+    &colfam_check_tvf,
+};
+
+int colfam_functions_register(struct colfam_conn *conn) {
+  int rc = SQLITE_OK;
+  for (size_t i = 0; i < sizeof functions / sizeof *functions && !rc; i++) {
+    const struct function *f = &functions[i];
+    /* On failure too SQLite calls the destructor. */
+    rc = sqlite3_create_function_v2(conn->db, f->name, f->argc, SQLITE_UTF8 | f->flags,
+                                    colfam_conn_ref(conn), f->call, NULL, NULL, colfam_conn_unref);
+  }
+  for (size_t i = 0; i < sizeof tables / sizeof *tables && !rc; i++) {
+    rc = colfam_tvf_register(conn, tables[i]);
+  }
+  return rc;
+}

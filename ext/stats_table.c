@@ -1,0 +1,66 @@
+/* colfam_stats: every counter of the engine for each table that this connection has opened, and the
+** process's cache (table_name NULL). Counters belong to the process: what other connections to the same
+** table did is in them. Thread rule: the connection's. */
+#include <stdbool.h>
+
+#include "engine/kv.h"
+#include "store.h"
+#include "table.h"
+#include "tvf.h"
+#include "vtab.h"
+
+static void append_fact(struct colfam_list *list, const char *name, sqlite3_int64 value,
+                        const char *unit, const char *meaning) {
+  colfam_list_text(list, name);
+  colfam_list_integer(list, value);
+  colfam_list_text(list, unit);
+  colfam_list_text(list, meaning);
+}
+
+static void append_table(struct colfam_list *list, const struct colfam_vtab *vtab) {
+  struct kv_family *family = vtab->table->family;
+  const struct kv_stats *stats = kv_family_stats(family);
+  for (int i = 0; i < KV_STAT_COUNT; i++) {
+    const struct kv_stat_info *info = kv_stat_info((enum kv_stat)i);
+    colfam_list_table(list, vtab->database, vtab->schema->table);
+    append_fact(list, info->name, (sqlite3_int64)kv_stats_get(stats, (enum kv_stat)i), info->unit,
+                info->text);
+  }
+  colfam_list_table(list, vtab->database, vtab->schema->table);
+  append_fact(list, "memtable_memory", (sqlite3_int64)kv_family_memory(family), "bytes",
+              "memory of the memtables held now");
+}
+
+static void append_cache(struct colfam_list *list, struct kv_cache *cache) {
+  colfam_list_null(list);
+  append_fact(list, "cache_bytes", (sqlite3_int64)kv_cache_bytes(cache), "bytes",
+              "blocks held by the process's cache now");
+  colfam_list_null(list);
+  append_fact(list, "cache_budget_bytes", (sqlite3_int64)kv_cache_budget(cache), "bytes",
+              "what the process's cache may hold");
+}
+
+/* Several vtab objects may stand for one table (DDL makes new ones): the first speaks for it. */
+static bool is_first(const struct colfam_conn *conn, const struct colfam_vtab *vtab) {
+  const struct colfam_vtab *other = conn->vtabs;
+  while (other != vtab && other->table != vtab->table) other = other->next;
+  return other == vtab;
+}
+
+static int stats_gather(struct colfam_conn *conn, const char *name, struct colfam_list *list,
+                        char **message) {
+  (void)name, (void)message;
+  for (const struct colfam_vtab *vtab = conn->vtabs; vtab; vtab = vtab->next) {
+    if (vtab->table && is_first(conn, vtab)) append_table(list, vtab);
+  }
+  struct kv_cache *cache = colfam_store_cache();
+  if (cache) append_cache(list, cache);
+  return SQLITE_OK;
+}
+
+const struct colfam_tvf colfam_stats_tvf = {
+    .name = "colfam_stats",
+    .columns = "table_name TEXT, name TEXT, value INTEGER, unit TEXT, meaning TEXT",
+    .column_count = 5,
+    .gather = stats_gather,
+};
