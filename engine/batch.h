@@ -13,6 +13,7 @@
 
 #include "buf.h"
 #include "iter.h"
+#include "mem.h"
 #include "stats.h"
 #include "status.h"
 
@@ -22,6 +23,7 @@ struct kv_batch;
 struct kv_batch_mark {
   size_t undo; /* length of the undo log */
   int64_t rows_delta;
+  struct kv_arena_mark arena; /* where its bytes end */
 };
 
 /* stats may be NULL; it must outlive the batch. Starts with one reference. */
@@ -30,7 +32,8 @@ struct kv_batch *kv_batch_ref(struct kv_batch *batch);
 void kv_batch_unref(struct kv_batch *batch);
 
 /* Copies key and value. rows_delta is added to the batch's row count change and undone with the write.
-** KV_NOMEM leaves the batch unchanged. KV_MISUSE beyond 2^32-1 entries or a key over KV_KEY_BYTES_MAX. */
+** KV_NOMEM leaves the batch unchanged. KV_MISUSE beyond 2^32-1 writes, a key over KV_KEY_BYTES_MAX or a
+** value over 2^32-1 bytes. */
 kv_status kv_batch_put(struct kv_batch *batch, struct kv_slice key, struct kv_slice value,
                        int rows_delta, struct kv_err *err);
 kv_status kv_batch_delete(struct kv_batch *batch, struct kv_slice key, int rows_delta,

@@ -1,0 +1,144 @@
+/* The encoded log batch: what one commit writes into t_cflog (FORMAT.md, Log batch).
+**
+**   byte     0xb1: 0xb0 marks a log batch, the low four bits are the format version, 1
+**   byte     flags, 0: a set bit is a feature that this version cannot read
+**   varint   number of entries
+**   entries  in ascending order of distinct keys, each
+**              varint   key size, at most KV_KEY_BYTES_MAX
+**              varint   value size * 2 + (1 for a tombstone, whose value is empty)
+**              key bytes, value bytes
+**   u64      kv_hash_seeded(all bytes before, kv_hash_place(uuid, seq, 0)), little-endian
+**
+** The seed binds the bytes to their table and log row, so that a row copied elsewhere is refused. The
+** reader trusts nothing: all of it is walked and checked before the first entry is handed out. */
+#include "batch.h"
+
+#include <inttypes.h>
+
+#include "batch_inside.h"
+#include "code.h"
+#include "hash.h"
+#include "key.h"
+
+#define MAGIC 0xb0u
+#define VERSION 1u
+#define CHECKSUM_BYTES ((size_t)8)
+#define BYTES_MIN ((size_t)3 + CHECKSUM_BYTES) /* magic, flags, a count of 0 */
+
+/* ---- Writing */
+
+static uint64_t value_word(const struct kv_entry *entry) {
+  return (uint64_t)entry->value_size << 1 | entry->deleted;
+}
+
+static size_t encoded_size(const struct kv_order *order) {
+  size_t size = 2 + kv_varint_size(order->count) + CHECKSUM_BYTES;
+  for (size_t i = 0; i < order->count; i++) {
+    const struct kv_entry *entry = order->items[i].entry;
+    size += kv_varint_size(entry->key_size) + kv_varint_size(value_word(entry));
+    size += entry->key_size + (size_t)entry->value_size;
+  }
+  return size;
+}
+
+static void append_entry(struct kv_buf *out, const struct kv_entry *entry) {
+  kv_buf_append_varint(out, entry->key_size);
+  kv_buf_append_varint(out, value_word(entry));
+  kv_buf_append(out, entry + 1, entry->key_size + (size_t)entry->value_size);
+}
+
+kv_status kv_batch_encode(struct kv_batch *batch, const uint8_t uuid[16], uint64_t seq,
+                          struct kv_buf *out, struct kv_err *err) {
+  const struct kv_order *order;
+  kv_status status = kv_batch_order(batch, &order, err);
+  if (status) return status;
+  size_t start = out->size;
+  if (kv_buf_reserve(out, encoded_size(order))) return kv_fail_nomem(err);
+  kv_buf_append_byte(out, MAGIC | VERSION);
+  kv_buf_append_byte(out, 0);
+  kv_buf_append_varint(out, order->count);
+  for (size_t i = 0; i < order->count; i++) append_entry(out, order->items[i].entry);
+  struct kv_slice content = {out->data + start, out->size - start};
+  kv_buf_append_u64(out, kv_hash_seeded(content, kv_hash_place(uuid, seq, 0)));
+  return KV_OK;
+}
+
+/* ---- Reading */
+
+static kv_status damaged(struct kv_err *err, uint64_t seq, const char *what) {
+  return kv_fail(err, KV_CORRUPT, "log batch %" PRIu64 ": %s", seq, what);
+}
+
+static kv_status check_frame(struct kv_slice encoded, const uint8_t uuid[16], uint64_t seq,
+                             struct kv_err *err) {
+  if (encoded.size < BYTES_MIN) return damaged(err, seq, "too short");
+  if ((encoded.data[0] & 0xf0u) != MAGIC) return damaged(err, seq, "not a log batch");
+  if ((encoded.data[0] & 0x0fu) > VERSION) {
+    return kv_fail(err, KV_VERSION, "log batch %" PRIu64 ": format version %u, this reads %u", seq,
+                   encoded.data[0] & 0x0fu, VERSION);
+  }
+  struct kv_slice content = {encoded.data, encoded.size - CHECKSUM_BYTES};
+  uint64_t checksum = kv_get_u64(encoded.data + content.size);
+  if (checksum != kv_hash_seeded(content, kv_hash_place(uuid, seq, 0))) {
+    return damaged(err, seq, "bad checksum");
+  }
+  if (encoded.data[0] != (MAGIC | VERSION)) return damaged(err, seq, "format version 0");
+  if (encoded.data[1]) {
+    return kv_fail(err, KV_VERSION, "log batch %" PRIu64 ": unknown flags %02x", seq,
+                   encoded.data[1]);
+  }
+  return KV_OK;
+}
+
+/* Reads the entry at `pos`; NULL, or what is wrong with it. `first` is true before any other. */
+static const char *read_entry(struct kv_batch_reader *reader, bool first) {
+  struct kv_reader in = {reader->pos, reader->end, false};
+  uint64_t key_size = kv_reader_varint(&in);
+  uint64_t word = kv_reader_varint(&in);
+  if (key_size > KV_KEY_BYTES_MAX) return "a key too large";
+  if (word >> 1 > KV_ENTRY_VALUE_MAX) return "a value too large";
+  if ((word & 1) && word != 1) return "a tombstone with a value";
+  struct kv_slice key = kv_reader_bytes(&in, key_size);
+  struct kv_slice value = kv_reader_bytes(&in, word >> 1);
+  if (in.failed) return "entries cut short";
+  if (!first && kv_slice_compare(reader->key, key) >= 0) return "keys not ascending";
+  reader->pos = in.pos;
+  reader->left--;
+  reader->key = key;
+  reader->value = value;
+  reader->deleted = word & 1;
+  return NULL;
+}
+
+static const char *check_entries(struct kv_batch_reader reader) {
+  const char *wrong = NULL;
+  for (bool first = true; !wrong && reader.left; first = false) wrong = read_entry(&reader, first);
+  if (!wrong && reader.pos != reader.end) wrong = "bytes after the last entry";
+  return wrong;
+}
+
+kv_status kv_batch_reader_init(struct kv_batch_reader *reader, struct kv_slice encoded,
+                               const uint8_t uuid[16], uint64_t seq, struct kv_err *err) {
+  *reader = (struct kv_batch_reader){0};
+  kv_status status = check_frame(encoded, uuid, seq, err);
+  if (status) return status;
+  struct kv_reader in;
+  kv_reader_init(&in, kv_slice_of(encoded.data + 2, encoded.size - 2 - CHECKSUM_BYTES));
+  uint64_t count = kv_reader_varint(&in);
+  if (in.failed || count > kv_reader_left(&in) / 2) return damaged(err, seq, "a wrong count");
+  struct kv_batch_reader start = {.pos = in.pos, .end = in.end, .left = count};
+  const char *wrong = check_entries(start);
+  if (wrong) return damaged(err, seq, wrong);
+  *reader = start;
+  return KV_OK;
+}
+
+bool kv_batch_reader_next(struct kv_batch_reader *reader, kv_status *status, struct kv_err *err) {
+  *status = KV_OK;
+  if (!reader->left) return false;
+  /* the order was checked by init; only the first entry has a key without data */
+  const char *wrong = read_entry(reader, !reader->key.data);
+  if (!wrong) return true;
+  *status = kv_fail(err, KV_CORRUPT, "log batch: %s", wrong);
+  return false;
+}
