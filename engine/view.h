@@ -25,6 +25,8 @@ struct kv_run {
 };
 /* The file of a run whose [smallest, largest] may hold the key, or NULL. */
 struct kv_sst *kv_run_find(const struct kv_run *run, struct kv_slice key);
+/* The index of the first file whose largest key is >= key; file_count when there is none. */
+size_t kv_run_lower_bound(const struct kv_run *run, struct kv_slice key);
 
 struct kv_view {
   int64_t refs; /* atomic */

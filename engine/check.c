@@ -1,0 +1,169 @@
+/* The check of a view: reads everything and reports what is not as it must be.
+**
+** Damage is the result, not a failure: every problem goes to the caller's function and the check goes on.
+** Only the caller's own status and a lack of memory end it. What a view proves when it is built (the total
+** order of runs, no overlap inside a run) is not asked again; that the files keep to the bounds that this
+** proof used is.
+**
+** Checked:
+**   every file    opens as the manifest describes it, and kv_table_verify: checksums, order, bounds, counts,
+**                 filter and hash index answers
+**   tombstones    a run at level 1 was made of everything older than it: nothing older may exist, which its
+**                 dropped tombstones would no longer hide, and it has no tombstones itself
+**   memtables     keys ascend
+**   row count     what a scan of everything finds, when the count is tracked
+** Thread rule: as for reads. */
+#include <string.h>
+
+#include "mem.h"
+#include "view.h"
+
+struct check {
+  struct kv_view *view;
+  kv_problem_fn report;
+  void *ctx;
+  uint64_t problems;
+};
+
+/* Reports the problem that `found` describes; the caller's answer says whether the check goes on. */
+static kv_status report(struct check *check, uint64_t file, kv_status found,
+                        const struct kv_err *text) {
+  if (found == KV_OK) return KV_OK;
+  check->problems++;
+  return check->report(check->ctx, "error", file, 0, text->text);
+}
+
+/* Whether the status says something of the data: the others end the check. */
+static bool is_finding(kv_status status) {
+  return status == KV_CORRUPT || status == KV_IO || status == KV_MISSING || status == KV_VERSION;
+}
+
+/* Turns a finding into a report; any other failure is the check's. */
+static kv_status settle(struct check *check, uint64_t file, kv_status status,
+                        const struct kv_err *found, struct kv_err *err) {
+  if (is_finding(status)) return report(check, file, status, found);
+  if (status != KV_OK && err) *err = *found;
+  return status;
+}
+
+/* ---- Files */
+
+static kv_status check_file(struct check *check, struct kv_sst *file, struct kv_err *err) {
+  struct kv_err found;
+  struct kv_table *table = NULL;
+  memset(&found, 0, sizeof found);
+  kv_status status = kv_sst_table(file, &table, &found);
+  if (status == KV_OK) status = kv_table_verify(table, NULL, &found);
+  return settle(check, kv_sst_info(file)->id, status, &found, err);
+}
+
+static kv_status check_no_tombstones(struct check *check, const struct kv_file_info *file) {
+  struct kv_err text;
+  kv_status status = KV_OK;
+  if (file->tombstones)
+    status = kv_fail(&text, KV_CORRUPT, "table file %016llx: merged, but has %llu tombstones",
+                     (unsigned long long)file->id, (unsigned long long)file->tombstones);
+  return report(check, file->id, status, &text);
+}
+
+static kv_status check_run(struct check *check, const struct kv_run *run, bool oldest) {
+  struct kv_err text;
+  kv_status status = KV_OK;
+  if (run->level == 0) return KV_OK;
+  if (!oldest)
+    status = kv_fail(&text, KV_CORRUPT, "the run of commit %llu is merged, but an older run exists",
+                     (unsigned long long)run->seq);
+  status = report(check, kv_sst_info(run->files[0])->id, status, &text);
+  for (size_t i = 0; i < run->file_count && status == KV_OK; i++) {
+    status = check_no_tombstones(check, kv_sst_info(run->files[i]));
+  }
+  return status;
+}
+
+static kv_status check_files(struct check *check, struct kv_err *err) {
+  const struct kv_view *view = check->view;
+  kv_status status = KV_OK;
+  for (size_t i = 0; i < view->file_count && status == KV_OK; i++) {
+    status = check_file(check, view->files[i], err);
+  }
+  for (size_t i = 0; i < view->run_count && status == KV_OK; i++) {
+    status = check_run(check, &view->runs[i], i + 1 == view->run_count);
+  }
+  return status;
+}
+
+/* ---- Memtables */
+
+/* Walks an iterator; *ordered is false when a key is not above the one before it. */
+static kv_status walk(struct kv_iter *iter, bool *ordered, struct kv_err *err) {
+  struct kv_buf last;
+  kv_buf_init(&last);
+  *ordered = true;
+  kv_iter_seek_first(iter);
+  for (bool first = true; iter->valid && last.status == KV_OK; first = false) {
+    if (!first && kv_slice_compare(kv_buf_slice(&last), iter->key) >= 0) *ordered = false;
+    kv_buf_clear(&last);
+    kv_buf_append(&last, iter->key.data, iter->key.size);
+    kv_iter_next(iter);
+  }
+  kv_status status = last.status == KV_OK ? iter->status : kv_fail_nomem(err);
+  if (iter->status != KV_OK && err) *err = iter->err;
+  kv_buf_release(&last);
+  return status;
+}
+
+static kv_status check_memtable(struct check *check, struct kv_memtable *table,
+                                struct kv_err *err) {
+  struct kv_err found;
+  struct kv_iter *iter = NULL;
+  bool ordered = true;
+  memset(&found, 0, sizeof found);
+  kv_status status = kv_memtable_iter(table, check->view->log.window, &iter, &found);
+  if (status == KV_OK) status = walk(iter, &ordered, &found);
+  kv_iter_free(iter);
+  if (status == KV_OK && !ordered)
+    status = kv_fail(&found, KV_CORRUPT, "memtable %llu: keys do not ascend",
+                     (unsigned long long)kv_memtable_gen(table));
+  return settle(check, 0, status, &found, err);
+}
+
+/* ---- Rows */
+
+static kv_status count_rows(struct kv_view *view, uint64_t *rows, struct kv_err *err) {
+  struct kv_scan *scan = NULL;
+  const struct kv_bounds everything = {.has_upper = false};
+  *rows = 0;
+  kv_status status = kv_scan_open(view, NULL, &everything, &scan, err);
+  if (status != KV_OK) return status;
+  status = kv_scan_first(scan, err);
+  while (status == KV_OK && kv_scan_valid(scan)) {
+    ++*rows;
+    status = kv_scan_next(scan, err);
+  }
+  kv_scan_close(scan);
+  return status;
+}
+
+static kv_status check_rows(struct check *check, struct kv_err *err) {
+  struct kv_err found;
+  uint64_t rows = 0;
+  int64_t tracked = check->view->rows;
+  memset(&found, 0, sizeof found);
+  kv_status status = count_rows(check->view, &rows, &found);
+  if (status == KV_OK && tracked >= 0 && (uint64_t)tracked != rows)
+    status = kv_fail(&found, KV_CORRUPT, "the row count is %lld, a scan finds %llu rows",
+                     (long long)tracked, (unsigned long long)rows);
+  return settle(check, 0, status, &found, err);
+}
+
+kv_status kv_check(struct kv_view *view, kv_problem_fn report_problem, void *ctx,
+                   struct kv_err *err) {
+  struct check check = {.view = view, .report = report_problem, .ctx = ctx};
+  kv_status status = check_files(&check, err);
+  for (size_t i = 0; i < view->log.table_count && status == KV_OK; i++) {
+    status = check_memtable(&check, view->log.tables[i], err);
+  }
+  /* A scan through damage that is reported already would only say it again. */
+  if (status == KV_OK && check.problems == 0) status = check_rows(&check, err);
+  return status;
+}

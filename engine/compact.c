@@ -1,0 +1,369 @@
+/* Jobs: a flush (memtables to one run at level 0) and a compaction (memtables and runs to one run at level
+** 1). A job reads an immutable view and writes new files; what it changes it says in an edit, which the
+** caller publishes or not (invariant 3).
+**
+** Phases, a bounded step at a time:
+**
+**   MERGE   the newest entry of every key goes to the writer. A tombstone goes along unless nothing older
+**           than the output exists: never in a compaction, which takes everything, and in a flush only
+**           when the view has runs. Outputs are cut by size, so a key is in one file only.
+**   VERIFY  every output is opened and read back whole (kv_table_verify), one file a step.
+**   DONE    entries and digest of what was handed to the writers equal those read back.
+**
+** A failure ends the job: only kv_job_free is left, which unlinks the outputs.
+** Thread rule: one thread at a time; the view may be shared. */
+#include "compact.h"
+
+#include <string.h>
+
+#include "compact_pick.h"
+#include "mem.h"
+#include "merge.h"
+#include "run_iter.h"
+#include "view.h"
+
+#define FILE_BYTES_DEFAULT (64u << 20)
+#define STEP_BYTES_DEFAULT (1u << 20)
+
+enum phase { PHASE_MERGE, PHASE_VERIFY, PHASE_DONE, PHASE_FAILED };
+
+struct kv_job {
+  struct kv_view *view;
+  enum kv_job_kind kind;
+  enum phase phase;
+  struct kv_table_config config; /* the family's, with its options of when the job began */
+  uint64_t file_bytes_max;
+  uint64_t step_bytes_max;
+  bool keep_tombstones;
+  struct kv_iter *input;          /* NULL when there is nothing to do */
+  struct kv_table_writer *writer; /* of the output being written, or NULL */
+  struct kv_digest emitted;       /* what was handed to writers */
+  struct kv_digest read_back;
+  uint64_t bytes_written;
+  size_t verified; /* outputs read back */
+  struct kv_edit edit;
+  size_t added_capacity;
+  bool files_kept;
+  uint64_t entries_done;
+  uint64_t entries_total;
+};
+
+/* ---- Input */
+
+static bool has_log(const struct kv_view *view) {
+  return view->log.state.last_seq != view->log.state.flushed_seq;
+}
+
+static uint64_t count_tombstones(const struct kv_run *run) {
+  uint64_t tombstones = 0;
+  for (size_t i = 0; i < run->file_count; i++) tombstones += kv_sst_info(run->files[i])->tombstones;
+  return tombstones;
+}
+
+static bool has_work(const struct kv_view *view, enum kv_job_kind kind) {
+  if (has_log(view)) return true;
+  if (kind == KV_JOB_FLUSH || view->run_count == 0) return false;
+  return view->run_count > 1 || count_tombstones(&view->runs[0]) > 0;
+}
+
+static kv_status open_inputs(const struct kv_job *job, struct kv_iter **inputs, size_t *count,
+                             struct kv_err *err) {
+  const struct kv_view *view = job->view;
+  const struct kv_log_window *log = &view->log;
+  size_t runs = job->kind == KV_JOB_COMPACT ? view->run_count : 0;
+  kv_status status = KV_OK;
+  for (size_t i = 0; i < log->table_count && status == KV_OK; i++) {
+    status = kv_memtable_iter(log->tables[i], log->window, &inputs[*count], err);
+    if (status == KV_OK) ++*count;
+  }
+  for (size_t i = 0; i < runs && status == KV_OK; i++) {
+    status = kv_run_iter(&view->runs[i], false, &inputs[*count], err);
+    if (status == KV_OK) ++*count;
+  }
+  return status;
+}
+
+static kv_status open_input(struct kv_job *job, struct kv_err *err) {
+  size_t count = 0;
+  size_t count_max = job->view->log.table_count + job->view->run_count;
+  struct kv_iter **inputs = kv_alloc(count_max, sizeof *inputs);
+  if (!inputs) return kv_fail_nomem(err);
+  kv_status status = open_inputs(job, inputs, &count, err);
+  if (status == KV_OK) {
+    status = kv_merge_new(inputs, count, &job->input, err);
+  } else {
+    for (size_t i = 0; i < count; i++) kv_iter_free(inputs[i]);
+  }
+  kv_free(inputs);
+  return status;
+}
+
+/* ---- The edit */
+
+static kv_status list_removed(struct kv_job *job, struct kv_err *err) {
+  const struct kv_view *view = job->view;
+  if (job->kind != KV_JOB_COMPACT) return KV_OK;
+  job->edit.removed = kv_alloc(view->file_count, sizeof *job->edit.removed);
+  if (!job->edit.removed) return kv_fail_nomem(err);
+  for (size_t i = 0; i < view->file_count; i++) {
+    job->edit.removed[i] = kv_sst_info(view->files[i])->id;
+  }
+  job->edit.removed_count = view->file_count;
+  return KV_OK;
+}
+
+/* Room for one more output, made before its file is, so that no file is ever without its record. */
+static kv_status reserve_added(struct kv_job *job, struct kv_err *err) {
+  if (job->edit.added_count < job->added_capacity) return KV_OK;
+  size_t capacity = job->added_capacity ? 2 * job->added_capacity : 4;
+  struct kv_file_info *added = kv_realloc(job->edit.added, capacity, sizeof *added);
+  if (!added) return kv_fail_nomem(err);
+  job->edit.added = added;
+  job->added_capacity = capacity;
+  return KV_OK;
+}
+
+/* ---- Output */
+
+static kv_status begin_file(struct kv_job *job, struct kv_err *err) {
+  kv_status status = reserve_added(job, err);
+  if (status == KV_OK) status = kv_table_writer_new(&job->config, &job->writer, err);
+  return status;
+}
+
+static kv_status finish_file(struct kv_job *job, struct kv_err *err) {
+  struct kv_file_info *info = &job->edit.added[job->edit.added_count];
+  struct kv_digest digest = {0, 0};
+  kv_file_info_init(info);
+  kv_status status = kv_table_writer_finish(job->writer, info, &digest, err);
+  if (status != KV_OK) {
+    kv_file_info_release(info);
+    return status;
+  }
+  info->level = job->kind == KV_JOB_COMPACT ? 1 : 0;
+  info->seq = job->view->log.state.last_seq;
+  job->edit.added_count++;
+  job->bytes_written += info->bytes;
+  kv_table_writer_free(job->writer);
+  job->writer = NULL;
+  return KV_OK;
+}
+
+static kv_status emit(struct kv_job *job, const struct kv_iter *entry, struct kv_err *err) {
+  kv_status status = KV_OK;
+  if (!job->writer) status = begin_file(job, err);
+  if (status == KV_OK)
+    status = kv_table_writer_add(job->writer, entry->key, entry->value, entry->deleted, err);
+  if (status != KV_OK) return status;
+  kv_digest_add(&job->emitted, entry->key, entry->value, entry->deleted);
+  if (kv_table_writer_bytes(job->writer) < job->file_bytes_max) return KV_OK;
+  return finish_file(job, err);
+}
+
+static kv_status end_of_input(struct kv_job *job, struct kv_err *err) {
+  if (job->input->status != KV_OK) {
+    if (err) *err = job->input->err;
+    return job->input->status;
+  }
+  kv_status status = job->writer ? finish_file(job, err) : KV_OK;
+  job->phase = PHASE_VERIFY;
+  return status;
+}
+
+/* ---- Steps */
+
+static kv_status merge_step(struct kv_job *job, struct kv_err *err) {
+  struct kv_iter *input = job->input;
+  uint64_t bytes = 0;
+  kv_status status = KV_OK;
+  while (input->valid && bytes < job->step_bytes_max && status == KV_OK) {
+    bytes += input->key.size + input->value.size + 1;
+    if (!input->deleted || job->keep_tombstones) status = emit(job, input, err);
+    job->entries_done++;
+    if (status == KV_OK) kv_iter_next(input);
+  }
+  if (status == KV_OK && !input->valid) status = end_of_input(job, err);
+  return status;
+}
+
+static kv_status compare_digests(const struct kv_job *job, struct kv_err *err) {
+  const struct kv_digest *emitted = &job->emitted;
+  const struct kv_digest *read = &job->read_back;
+  if (emitted->entries == read->entries && emitted->sum == read->sum) return KV_OK;
+  return kv_fail(
+      err, KV_CORRUPT,
+      "%s up to commit %llu: %llu entries (sum %016llx) were written, %llu (%016llx) read "
+      "back",
+      job->kind == KV_JOB_FLUSH ? "flush" : "compaction",
+      (unsigned long long)job->view->log.state.last_seq, (unsigned long long)emitted->entries,
+      (unsigned long long)emitted->sum, (unsigned long long)read->entries,
+      (unsigned long long)read->sum);
+}
+
+static kv_status verify_file(struct kv_job *job, const struct kv_file_info *info,
+                             struct kv_err *err) {
+  struct kv_family *family = job->view->family;
+  struct kv_table *table = NULL;
+  struct kv_digest digest = {0, 0};
+  kv_status status = kv_table_open(&job->config, info, kv_family_cache(family),
+                                   kv_family_stats(family), &table, err);
+  if (status != KV_OK) return status;
+  status = kv_table_verify(table, &digest, err);
+  kv_table_close(table);
+  job->read_back.entries += digest.entries;
+  job->read_back.sum += digest.sum;
+  return status;
+}
+
+static void count_job(const struct kv_job *job) {
+  struct kv_stats *stats = kv_family_stats(job->view->family);
+  if (job->kind == KV_JOB_FLUSH) {
+    kv_stats_add(stats, KV_STAT_FLUSHES, 1);
+    kv_stats_add(stats, KV_STAT_FLUSH_BYTES, job->bytes_written);
+    return;
+  }
+  uint64_t bytes_read = 0;
+  for (size_t i = 0; i < job->view->file_count; i++) {
+    bytes_read += kv_sst_info(job->view->files[i])->bytes;
+  }
+  kv_stats_add(stats, KV_STAT_COMPACTIONS, 1);
+  kv_stats_add(stats, KV_STAT_COMPACT_BYTES_READ, bytes_read);
+  kv_stats_add(stats, KV_STAT_COMPACT_BYTES_WRITTEN, job->bytes_written);
+}
+
+static kv_status verify_step(struct kv_job *job, struct kv_err *err) {
+  kv_status status = KV_OK;
+  if (job->verified < job->edit.added_count) {
+    status = verify_file(job, &job->edit.added[job->verified], err);
+    job->verified++;
+  }
+  if (status != KV_OK || job->verified < job->edit.added_count) return status;
+  status = compare_digests(job, err);
+  if (status != KV_OK) return status;
+  count_job(job);
+  job->entries_total = job->entries_done; /* it was an estimate */
+  job->phase = PHASE_DONE;
+  return KV_OK;
+}
+
+kv_status kv_job_step(struct kv_job *job, bool *done, struct kv_err *err) {
+  kv_status status = KV_OK;
+  *done = false;
+  switch (job->phase) {
+    case PHASE_MERGE:
+      status = merge_step(job, err);
+      break;
+    case PHASE_VERIFY:
+      status = verify_step(job, err);
+      break;
+    case PHASE_DONE:
+      break;
+    case PHASE_FAILED:
+      return kv_fail(err, KV_MISUSE, "a job that failed cannot go on");
+  }
+  if (status != KV_OK) job->phase = PHASE_FAILED;
+  *done = job->phase == PHASE_DONE;
+  return status;
+}
+
+/* ---- Life */
+
+static void set_config(struct kv_job *job) {
+  struct kv_options options = kv_family_options(job->view->family);
+  job->config = *kv_family_table_config(job->view->family);
+  job->config.compression_level = options.compression_level;
+  job->config.filter_bits = options.filter_bits;
+  job->config.block_bytes = options.block_bytes;
+}
+
+static kv_status job_start(struct kv_job *job, struct kv_err *err) {
+  const struct kv_view *view = job->view;
+  job->edit.flushed_seq = view->log.state.last_seq;
+  job->edit.flushed_nonce = view->log.state.last_nonce;
+  job->edit.rows = view->rows;
+  if (!has_work(view, job->kind)) {
+    job->phase = PHASE_DONE;
+    return KV_OK;
+  }
+  set_config(job);
+  job->keep_tombstones = job->kind == KV_JOB_FLUSH && view->run_count > 0;
+  job->entries_total = kv_view_entries_estimate(view);
+  kv_status status = list_removed(job, err);
+  if (status == KV_OK) status = open_input(job, err);
+  if (status == KV_OK) kv_iter_seek_first(job->input);
+  return status;
+}
+
+kv_status kv_job_new(struct kv_view *view, enum kv_job_kind kind, struct kv_job **job,
+                     struct kv_err *err) {
+  *job = NULL;
+  struct kv_job *made = kv_alloc_zero(1, sizeof *made);
+  if (!made) return kv_fail_nomem(err);
+  made->view = kv_view_ref(view);
+  made->kind = kind;
+  made->file_bytes_max = FILE_BYTES_DEFAULT;
+  made->step_bytes_max = STEP_BYTES_DEFAULT;
+  kv_status status = job_start(made, err);
+  if (status == KV_OK)
+    *job = made;
+  else
+    kv_job_free(made);
+  return status;
+}
+
+void kv_job_set_file_bytes(struct kv_job *job, uint64_t bytes) {
+  job->file_bytes_max = bytes;
+}
+
+void kv_job_set_step_bytes(struct kv_job *job, uint64_t bytes) {
+  job->step_bytes_max = bytes;
+}
+
+void kv_job_progress(const struct kv_job *job, uint64_t *done, uint64_t *total) {
+  *done = job->entries_done;
+  *total = job->entries_total > job->entries_done ? job->entries_total : job->entries_done;
+}
+
+const struct kv_edit *kv_job_edit(const struct kv_job *job) {
+  return &job->edit;
+}
+
+void kv_job_keep_files(struct kv_job *job) {
+  job->files_kept = true;
+}
+
+/* A file that cannot be unlinked now is an orphan, which the sweep finds; nobody waits for it here. */
+static void unlink_outputs(struct kv_job *job) {
+  for (size_t i = 0; i < job->edit.added_count; i++) {
+    kv_status status = kv_family_remove_file(job->view->family, job->edit.added[i].id, NULL);
+    (void)status;
+  }
+}
+
+void kv_job_free(struct kv_job *job) {
+  if (!job) return;
+  if (job->writer) kv_table_writer_free(job->writer);
+  kv_iter_free(job->input);
+  if (!job->files_kept) unlink_outputs(job);
+  for (size_t i = 0; i < job->edit.added_count; i++) kv_file_info_release(&job->edit.added[i]);
+  kv_free(job->edit.added);
+  kv_free(job->edit.removed);
+  kv_view_unref(job->view);
+  kv_free(job);
+}
+
+/* ---- What to do next */
+
+enum kv_work kv_view_work(const struct kv_view *view) {
+  struct kv_shape shape = {.log_bytes = view->log.bytes,
+                           .memtable_bytes = kv_family_options(view->family).memtable_bytes,
+                           .run_count = view->run_count};
+  for (size_t i = 0; i < view->file_count; i++) {
+    const struct kv_file_info *file = kv_sst_info(view->files[i]);
+    if (file->seq == view->runs[view->run_count - 1].seq)
+      shape.bottom_bytes += file->bytes;
+    else
+      shape.upper_bytes += file->bytes;
+  }
+  return kv_compact_pick(&shape);
+}
