@@ -98,6 +98,15 @@ static kv_status open_input(struct kv_job *job, struct kv_err *err) {
   return status;
 }
 
+/* About how many entries the input has: a compaction reads the files too. */
+static uint64_t estimate_entries(const struct kv_job *job) {
+  uint64_t entries = kv_view_entries_estimate(job->view);
+  for (size_t i = 0; job->kind == KV_JOB_FLUSH && i < job->view->file_count; i++) {
+    entries -= kv_sst_info(job->view->files[i])->entries;
+  }
+  return entries;
+}
+
 /* ---- The edit */
 
 static kv_status list_removed(struct kv_job *job, struct kv_err *err) {
@@ -287,7 +296,7 @@ static kv_status job_start(struct kv_job *job, struct kv_err *err) {
   }
   set_config(job);
   job->keep_tombstones = job->kind == KV_JOB_FLUSH && view->run_count > 0;
-  job->entries_total = kv_view_entries_estimate(view);
+  job->entries_total = estimate_entries(job);
   kv_status status = list_removed(job, err);
   if (status == KV_OK) status = open_input(job, err);
   if (status == KV_OK) kv_iter_seek_first(job->input);

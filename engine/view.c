@@ -276,15 +276,6 @@ kv_status kv_view_file_raw_bytes(struct kv_view *view, size_t index, uint64_t *r
   return status;
 }
 
-kv_status kv_view_file_raw_bytes(struct kv_view *view, size_t index, uint64_t *raw,
-                                 struct kv_err *err) {
-  struct kv_table *table = NULL;
-  *raw = 0;
-  kv_status status = kv_sst_table(view->files[index], &table, err);
-  if (status == KV_OK) *raw = kv_table_raw_bytes(table);
-  return status;
-}
-
 size_t kv_view_run_count(const struct kv_view *view) {
   return view->run_count;
 }
