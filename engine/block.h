@@ -44,10 +44,9 @@ struct kv_block {
 kv_status kv_block_init(struct kv_block *block, struct kv_slice bytes, struct kv_err *err);
 
 enum kv_block_answer { KV_BLOCK_NONE, KV_BLOCK_PUT, KV_BLOCK_DELETED };
-/* *value is borrowed from the block's bytes. scratch is for key bytes. */
+/* *value is borrowed from the block's bytes. */
 kv_status kv_block_get(const struct kv_block *block, struct kv_slice key, uint64_t hash,
-                       struct kv_buf *scratch, enum kv_block_answer *answer, struct kv_slice *value,
-                       struct kv_err *err);
+                       enum kv_block_answer *answer, struct kv_slice *value, struct kv_err *err);
 
 /* A position in a block; the embedding iterator owns it. Moves set valid=false at either end; damage
 ** gives KV_CORRUPT, never a read outside the bytes. */

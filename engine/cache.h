@@ -31,7 +31,7 @@ kv_status kv_cache_insert(struct kv_cache *cache, uint64_t owner, uint64_t offse
                           size_t size, struct kv_cache_entry **entry, struct kv_err *err);
 /* One more pin on an entry already pinned. */
 void kv_cache_pin(struct kv_cache_entry *entry);
-void kv_cache_unpin(struct kv_cache_entry *entry);
+void kv_cache_unpin(struct kv_cache_entry *entry); /* NULL is allowed */
 const uint8_t *kv_cache_data(const struct kv_cache_entry *entry);
 size_t kv_cache_size(const struct kv_cache_entry *entry);
 /* Forgets every unpinned entry of an owner; pinned ones go when unpinned. */

@@ -33,6 +33,10 @@ uint64_t kv_table_raw_bytes(const struct kv_table *table);
 /* Memory of fences and filter. */
 size_t kv_table_memory(const struct kv_table *table);
 
+/* KV_VERSION when the file may be read but asks for a newer program to rewrite it (FORMAT.md, Versions):
+** a merge asks before it takes the file as an input. */
+kv_status kv_table_check_writer(const struct kv_table *table, struct kv_err *err);
+
 /* What one run knows of a key. NONE: not in this file, ask an older run. */
 enum kv_table_answer { KV_TABLE_NONE, KV_TABLE_PUT, KV_TABLE_DELETED };
 

@@ -39,6 +39,7 @@ struct kv_file_info {
 };
 void kv_file_info_init(struct kv_file_info *info);
 void kv_file_info_release(struct kv_file_info *info);
+/* `to` is overwritten, not released; on failure it is unchanged. */
 kv_status kv_file_info_copy(struct kv_file_info *to, const struct kv_file_info *from,
                             struct kv_err *err);
 

@@ -1,0 +1,385 @@
+/* A data block (FORMAT.md, Data block):
+**
+**   entry*                    sorted; {varint shared, varint unshared, varint value_size << 2 | kind,
+**                             unshared key bytes, value bytes}
+**   u32 restart[n]            offsets of entries with shared = 0, every 16th entry, the first at 0
+**   u8 bucket[m]              hash index: the restart of the keys that hash there, EMPTY or COLLISION
+**   u32 n, u32 m
+**
+** `shared` is always the longest common prefix with the key before, so a point lookup walks a region
+** without rebuilding keys: it only tracks how far the wanted key has matched. An EMPTY bucket ends a
+** lookup, a COLLISION falls back to binary search over the restarts.
+** Invariant: nothing here reads outside the block's bytes, whatever they are.
+** Thread rule: a parsed block is read-only; builder and cursor belong to one thread. */
+#include "block.h"
+
+#include <string.h>
+
+#include "code.h"
+
+#define RESTART_INTERVAL 16
+#define BUCKET_EMPTY 255
+#define BUCKET_COLLISION 254
+#define HASH_RESTARTS_MAX 253
+#define TAIL_BYTES 8 /* restart_count, bucket_count */
+#define KEY_INFO_BYTES 8
+enum entry_kind { ENTRY_PUT, ENTRY_TOMBSTONE };
+
+/* ---- Builder */
+
+void kv_block_builder_init(struct kv_block_builder *builder) {
+  kv_buf_init(&builder->bytes);
+  kv_buf_init(&builder->restarts);
+  kv_buf_init(&builder->hashes);
+  kv_buf_init(&builder->last_key);
+  builder->count = 0;
+}
+
+void kv_block_builder_release(struct kv_block_builder *builder) {
+  kv_buf_release(&builder->bytes);
+  kv_buf_release(&builder->restarts);
+  kv_buf_release(&builder->hashes);
+  kv_buf_release(&builder->last_key);
+}
+
+void kv_block_builder_reset(struct kv_block_builder *builder) {
+  kv_buf_clear(&builder->bytes);
+  kv_buf_clear(&builder->restarts);
+  kv_buf_clear(&builder->hashes);
+  kv_buf_clear(&builder->last_key);
+  builder->count = 0;
+}
+
+static uint32_t bucket_count_for(size_t restarts, uint32_t keys) {
+  if (restarts > HASH_RESTARTS_MAX) return 0;
+  return keys + keys / 3 + 1;
+}
+
+static uint32_t bucket_of(uint32_t hash, uint32_t bucket_count) {
+  return (uint32_t)((uint64_t)hash * bucket_count >> 32);
+}
+
+static kv_status builder_status(const struct kv_block_builder *builder) {
+  if (builder->bytes.status || builder->restarts.status || builder->hashes.status ||
+      builder->last_key.status) {
+    return KV_NOMEM;
+  }
+  return KV_OK;
+}
+
+kv_status kv_block_builder_add(struct kv_block_builder *builder, struct kv_slice key, uint64_t hash,
+                               struct kv_slice value, bool deleted, struct kv_err *err) {
+  struct kv_slice last = kv_buf_slice(&builder->last_key);
+  if (builder->count && kv_slice_compare(last, key) >= 0) {
+    return kv_fail(err, KV_MISUSE, "block: keys are not ascending at entry %u", builder->count);
+  }
+  if (builder->bytes.size > UINT32_MAX || (deleted && value.size)) {
+    return kv_fail(err, KV_MISUSE, "block: entry %u does not fit", builder->count);
+  }
+  size_t shared = 0;
+  if (builder->count % RESTART_INTERVAL == 0) {
+    kv_buf_append_u32(&builder->restarts, (uint32_t)builder->bytes.size);
+  } else {
+    shared = kv_slice_shared_prefix(last, key);
+  }
+  uint32_t restart = (uint32_t)(builder->restarts.size / 4 - 1);
+  kv_buf_append_u32(&builder->hashes, (uint32_t)hash);
+  kv_buf_append_u32(&builder->hashes, restart);
+  kv_buf_append_varint(&builder->bytes, shared);
+  kv_buf_append_varint(&builder->bytes, key.size - shared);
+  kv_buf_append_varint(&builder->bytes,
+                       (uint64_t)value.size << 2 | (deleted ? ENTRY_TOMBSTONE : ENTRY_PUT));
+  if (key.size > shared) {
+    kv_buf_append(&builder->bytes, key.data + shared, key.size - shared);
+  }
+  if (value.size) kv_buf_append(&builder->bytes, value.data, value.size);
+  builder->last_key.size = shared;
+  if (key.size > shared) {
+    kv_buf_append(&builder->last_key, key.data + shared, key.size - shared);
+  }
+  builder->count++;
+  return builder_status(builder) ? kv_fail_nomem(err) : KV_OK;
+}
+
+size_t kv_block_builder_size(const struct kv_block_builder *builder) {
+  return builder->bytes.size + builder->restarts.size +
+         bucket_count_for(builder->restarts.size / 4, builder->count) + TAIL_BYTES;
+}
+
+static void fill_buckets(const struct kv_block_builder *builder, uint8_t *buckets, uint32_t count) {
+  memset(buckets, BUCKET_EMPTY, count);
+  for (uint32_t i = 0; i < builder->count; i++) {
+    const uint8_t *info = builder->hashes.data + (size_t)i * KEY_INFO_BYTES;
+    uint8_t *bucket = &buckets[bucket_of(kv_get_u32(info), count)];
+    uint8_t restart = (uint8_t)kv_get_u32(info + 4);
+    if (*bucket == BUCKET_EMPTY) {
+      *bucket = restart;
+    } else if (*bucket != restart) {
+      *bucket = BUCKET_COLLISION;
+    }
+  }
+}
+
+kv_status kv_block_builder_finish(struct kv_block_builder *builder, struct kv_slice *block,
+                                  struct kv_err *err) {
+  if (!builder->count) return kv_fail(err, KV_MISUSE, "block: no entries");
+  uint32_t restart_count = (uint32_t)(builder->restarts.size / 4);
+  uint32_t bucket_count = bucket_count_for(restart_count, builder->count);
+  kv_buf_append(&builder->bytes, builder->restarts.data, builder->restarts.size);
+  if (bucket_count) {
+    uint8_t *buckets = kv_buf_extend(&builder->bytes, bucket_count);
+    if (buckets) fill_buckets(builder, buckets, bucket_count);
+  }
+  kv_buf_append_u32(&builder->bytes, restart_count);
+  kv_buf_append_u32(&builder->bytes, bucket_count);
+  if (builder_status(builder)) return kv_fail_nomem(err);
+  *block = kv_buf_slice(&builder->bytes);
+  return KV_OK;
+}
+
+/* ---- Parsed block */
+
+kv_status kv_block_init(struct kv_block *block, struct kv_slice bytes, struct kv_err *err) {
+  if (bytes.size < TAIL_BYTES) {
+    return kv_fail(err, KV_CORRUPT, "block: %zu bytes are too few", bytes.size);
+  }
+  const uint8_t *tail = bytes.data + bytes.size - TAIL_BYTES;
+  uint32_t restart_count = kv_get_u32(tail);
+  uint32_t bucket_count = kv_get_u32(tail + 4);
+  uint64_t index_bytes = (uint64_t)restart_count * 4 + bucket_count;
+  if (!restart_count || index_bytes >= bytes.size - TAIL_BYTES) {
+    return kv_fail(err, KV_CORRUPT, "block: %u restarts and %u buckets in %zu bytes", restart_count,
+                   bucket_count, bytes.size);
+  }
+  size_t entry_bytes = bytes.size - TAIL_BYTES - (size_t)index_bytes;
+  block->entries = kv_slice_of(bytes.data, entry_bytes);
+  block->restarts = bytes.data + entry_bytes;
+  block->restart_count = restart_count;
+  block->buckets = block->restarts + (size_t)restart_count * 4;
+  block->bucket_count = bucket_count;
+  return KV_OK;
+}
+
+struct entry {
+  uint64_t shared;
+  struct kv_slice suffix; /* the key's bytes after the shared ones */
+  struct kv_slice value;
+  bool deleted;
+  size_t next; /* offset of the next entry */
+};
+
+static kv_status bad_entry(size_t offset, struct kv_err *err) {
+  return kv_fail(err, KV_CORRUPT, "block: bad entry at byte %zu", offset);
+}
+
+/* The three varints of an entry, mostly one byte each. */
+static void read_entry_head(struct kv_reader *reader, uint64_t head[3]) {
+  const uint8_t *p = reader->pos;
+  if (reader->end - p >= 3 && !((p[0] | p[1] | p[2]) & 0x80)) {
+    for (int i = 0; i < 3; i++) head[i] = p[i];
+    reader->pos += 3;
+    return;
+  }
+  for (int i = 0; i < 3; i++) head[i] = kv_reader_varint(reader);
+}
+
+/* The entry at `offset`, which may share at most `shared_max` bytes. */
+static kv_status read_entry(const struct kv_block *block, size_t offset, uint64_t shared_max,
+                            struct entry *entry, struct kv_err *err) {
+  if (offset >= block->entries.size) return bad_entry(offset, err);
+  struct kv_reader reader;
+  kv_reader_init(&reader, kv_slice_of(block->entries.data + offset, block->entries.size - offset));
+  uint64_t head[3];
+  read_entry_head(&reader, head);
+  entry->shared = head[0];
+  entry->suffix = kv_reader_bytes(&reader, head[1]);
+  entry->value = kv_reader_bytes(&reader, head[2] >> 2);
+  entry->deleted = (head[2] & 3) == ENTRY_TOMBSTONE;
+  bool known_kind = (head[2] & 3) == ENTRY_PUT || head[2] == ENTRY_TOMBSTONE;
+  if (reader.failed || !known_kind || entry->shared > shared_max) return bad_entry(offset, err);
+  entry->next = block->entries.size - kv_reader_left(&reader);
+  return KV_OK;
+}
+
+static size_t restart_offset(const struct kv_block *block, uint32_t restart) {
+  return kv_get_u32(block->restarts + (size_t)restart * 4);
+}
+
+/* Where the region of a restart ends. */
+static size_t restart_end(const struct kv_block *block, uint32_t restart) {
+  if (restart + 1 >= block->restart_count) return block->entries.size;
+  return restart_offset(block, restart + 1);
+}
+
+/* The last restart whose key is <= key, or 0. */
+static kv_status find_restart(const struct kv_block *block, struct kv_slice key, uint32_t *restart,
+                              struct kv_err *err) {
+  uint32_t low = 0, high = block->restart_count;
+  while (high - low > 1) {
+    uint32_t middle = low + (high - low) / 2;
+    struct entry entry;
+    kv_status status = read_entry(block, restart_offset(block, middle), 0, &entry, err);
+    if (status) return status;
+    if (kv_slice_compare(entry.suffix, key) <= 0) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  *restart = low;
+  return KV_OK;
+}
+
+/* Walks one region. `matched` is how many bytes of the wanted key the key before had; that key was
+** below it. An entry sharing more with the key before is below too; one sharing less is above. */
+static kv_status get_in_region(const struct kv_block *block, uint32_t restart, struct kv_slice key,
+                               enum kv_block_answer *answer, struct kv_slice *value,
+                               struct kv_err *err) {
+  size_t offset = restart_offset(block, restart), end = restart_end(block, restart);
+  size_t matched = 0;
+  uint64_t last_size = 0;
+  while (offset < end) {
+    struct entry entry;
+    kv_status status = read_entry(block, offset, last_size, &entry, err);
+    if (status) return status;
+    if (entry.shared < matched) return KV_OK;
+    if (entry.shared == matched) {
+      struct kv_slice rest = matched ? kv_slice_of(key.data + matched, key.size - matched) : key;
+      size_t more = kv_slice_shared_prefix(entry.suffix, rest);
+      if (more == rest.size && more == entry.suffix.size) {
+        *answer = entry.deleted ? KV_BLOCK_DELETED : KV_BLOCK_PUT;
+        *value = entry.value;
+        return KV_OK;
+      }
+      if (more == rest.size) return KV_OK;
+      if (more < entry.suffix.size && entry.suffix.data[more] > rest.data[more]) return KV_OK;
+      matched += more;
+    }
+    last_size = entry.shared + entry.suffix.size;
+    offset = entry.next;
+  }
+  return KV_OK;
+}
+
+kv_status kv_block_get(const struct kv_block *block, struct kv_slice key, uint64_t hash,
+                       enum kv_block_answer *answer, struct kv_slice *value, struct kv_err *err) {
+  *answer = KV_BLOCK_NONE;
+  uint32_t restart = BUCKET_COLLISION;
+  if (block->bucket_count) {
+    restart = block->buckets[bucket_of((uint32_t)hash, block->bucket_count)];
+    if (restart == BUCKET_EMPTY) return KV_OK;
+  }
+  if (restart == BUCKET_COLLISION) {
+    kv_status status = find_restart(block, key, &restart, err);
+    if (status) return status;
+  } else if (restart >= block->restart_count) {
+    return kv_fail(err, KV_CORRUPT, "block: hash index names restart %u of %u", restart,
+                   block->restart_count);
+  }
+  return get_in_region(block, restart, key, answer, value, err);
+}
+
+/* ---- Cursor */
+
+void kv_block_cursor_init(struct kv_block_cursor *cursor) {
+  memset(cursor, 0, sizeof *cursor);
+  kv_buf_init(&cursor->key);
+}
+
+void kv_block_cursor_release(struct kv_block_cursor *cursor) {
+  kv_buf_release(&cursor->key);
+}
+
+void kv_block_cursor_set(struct kv_block_cursor *cursor, const struct kv_block *block) {
+  cursor->block = *block;
+  cursor->valid = false;
+}
+
+/* Reads the entry at next_offset: its key is built on the current one. */
+static kv_status cursor_step(struct kv_block_cursor *cursor, struct kv_err *err) {
+  cursor->valid = false;
+  struct entry entry;
+  kv_status status = read_entry(&cursor->block, cursor->next_offset, cursor->key.size, &entry, err);
+  if (status) return status;
+  cursor->key.size = (size_t)entry.shared;
+  if (entry.suffix.size) kv_buf_append(&cursor->key, entry.suffix.data, entry.suffix.size);
+  if (cursor->key.status) {
+    kv_buf_clear(&cursor->key);
+    return kv_fail_nomem(err);
+  }
+  cursor->value = entry.value;
+  cursor->deleted = entry.deleted;
+  cursor->offset = cursor->next_offset;
+  cursor->next_offset = entry.next;
+  if (entry.next > restart_end(&cursor->block, cursor->restart)) {
+    return bad_entry(cursor->offset, err);
+  }
+  cursor->valid = true;
+  return KV_OK;
+}
+
+static kv_status cursor_to_restart(struct kv_block_cursor *cursor, uint32_t restart,
+                                   struct kv_err *err) {
+  kv_buf_clear(&cursor->key);
+  cursor->restart = restart;
+  cursor->next_offset = restart_offset(&cursor->block, restart);
+  return cursor_step(cursor, err);
+}
+
+/* From a region's first entry to the last one that begins before `end`. */
+static kv_status cursor_to_end(struct kv_block_cursor *cursor, size_t end, struct kv_err *err) {
+  while (cursor->valid && cursor->next_offset < end) {
+    kv_status status = cursor_step(cursor, err);
+    if (status) return status;
+  }
+  return KV_OK;
+}
+
+kv_status kv_block_cursor_seek(struct kv_block_cursor *cursor, struct kv_slice key,
+                               struct kv_err *err) {
+  cursor->valid = false;
+  uint32_t restart;
+  kv_status status = find_restart(&cursor->block, key, &restart, err);
+  if (status) return status;
+  status = cursor_to_restart(cursor, restart, err);
+  while (!status && cursor->valid && kv_slice_compare(kv_buf_slice(&cursor->key), key) < 0) {
+    status = kv_block_cursor_next(cursor, err);
+  }
+  return status;
+}
+
+kv_status kv_block_cursor_first(struct kv_block_cursor *cursor, struct kv_err *err) {
+  cursor->valid = false;
+  return cursor_to_restart(cursor, 0, err);
+}
+
+kv_status kv_block_cursor_last(struct kv_block_cursor *cursor, struct kv_err *err) {
+  cursor->valid = false;
+  kv_status status = cursor_to_restart(cursor, cursor->block.restart_count - 1, err);
+  return status ? status : cursor_to_end(cursor, cursor->block.entries.size, err);
+}
+
+kv_status kv_block_cursor_next(struct kv_block_cursor *cursor, struct kv_err *err) {
+  if (!cursor->valid) return KV_OK;
+  if (cursor->next_offset < restart_end(&cursor->block, cursor->restart)) {
+    return cursor_step(cursor, err);
+  }
+  if (cursor->restart + 1 < cursor->block.restart_count) {
+    return cursor_to_restart(cursor, cursor->restart + 1, err);
+  }
+  cursor->valid = false;
+  return KV_OK;
+}
+
+kv_status kv_block_cursor_prev(struct kv_block_cursor *cursor, struct kv_err *err) {
+  if (!cursor->valid) return KV_OK;
+  cursor->valid = false;
+  size_t end = cursor->offset;
+  uint32_t restart = cursor->restart;
+  if (end == restart_offset(&cursor->block, restart)) {
+    if (!restart) return KV_OK;
+    restart--;
+  }
+  kv_status status = cursor_to_restart(cursor, restart, err);
+  return status ? status : cursor_to_end(cursor, end, err);
+}

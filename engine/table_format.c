@@ -1,0 +1,471 @@
+/* The parts of a table file outside its data blocks (FORMAT.md, Table file): the trailer of stored
+** blocks, fences, properties and footer, encoded and decoded side by side.
+** Invariants: nothing from a file is believed before its checksum is right, and even then every length
+** and offset is bounded before use; zstd never gets more room than the stated, bounded size.
+** Thread rule: pure functions. */
+#include "table_format.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include "code.h"
+#include "hash.h"
+#include "mem.h"
+
+/* ---- Stored block */
+
+enum compression { STORED_RAW, STORED_ZSTD };
+
+static uint64_t place_seed(const struct kv_table_place *place, uint64_t offset) {
+  return kv_hash_place(place->uuid, place->id, offset);
+}
+
+static bool zstd_out_of_memory(size_t result) {
+  return ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation;
+}
+
+/* Appends the compressed bytes, or leaves `out` as it was when they save less than an eighth. */
+static kv_status append_compressed(struct kv_buf *out, struct kv_slice raw, int level,
+                                   ZSTD_CCtx *zstd, bool *done, struct kv_err *err) {
+  *done = false;
+  size_t before = out->size, room = raw.size - raw.size / 8;
+  uint8_t *into = kv_buf_extend(out, room);
+  if (!into) return kv_fail_nomem(err);
+  size_t result = ZSTD_compressCCtx(zstd, into, room, raw.data, raw.size, level);
+  *done = !ZSTD_isError(result);
+  out->size = before + (*done ? result : 0);
+  return zstd_out_of_memory(result) ? kv_fail_nomem(err) : KV_OK;
+}
+
+kv_status kv_stored_append(struct kv_buf *out, struct kv_slice raw, int level,
+                           struct ZSTD_CCtx_s *zstd, const struct kv_table_place *place,
+                           uint64_t offset, uint64_t *checksum, struct kv_err *err) {
+  if (raw.size > KV_TABLE_RAW_BYTES_MAX) {
+    return kv_fail(err, KV_FULL, "table %016" PRIx64 ": a block of %zu bytes is too large",
+                   place->id, raw.size);
+  }
+  size_t start = out->size;
+  bool compressed = false;
+  if (level > 0) {
+    kv_status status = append_compressed(out, raw, level, zstd, &compressed, err);
+    if (status) return status;
+  }
+  if (!compressed) kv_buf_append(out, raw.data, raw.size);
+  kv_buf_append_byte(out, compressed ? STORED_ZSTD : STORED_RAW);
+  kv_buf_append_u32(out, (uint32_t)raw.size);
+  if (out->status) return kv_fail_nomem(err);
+  *checksum =
+      kv_hash_seeded(kv_slice_of(out->data + start, out->size - start), place_seed(place, offset));
+  kv_buf_append_u64(out, *checksum);
+  return out->status ? kv_fail_nomem(err) : KV_OK;
+}
+
+static kv_status bad_block(const struct kv_table_place *place, uint64_t offset, const char *what,
+                           struct kv_err *err) {
+  return kv_fail(err, KV_CORRUPT, "table %016" PRIx64 ": block at %" PRIu64 ": %s", place->id,
+                 offset, what);
+}
+
+kv_status kv_stored_check(struct kv_stored *stored, struct kv_slice bytes,
+                          const struct kv_table_place *place, uint64_t offset, struct kv_err *err) {
+  if (bytes.size < KV_TABLE_TRAILER_BYTES) return bad_block(place, offset, "too short", err);
+  size_t payload_size = bytes.size - KV_TABLE_TRAILER_BYTES;
+  const uint8_t *trailer = bytes.data + payload_size;
+  stored->payload = kv_slice_of(bytes.data, payload_size);
+  stored->raw_size = kv_get_u32(trailer + 1);
+  stored->compressed = trailer[0] == STORED_ZSTD;
+  stored->checksum = kv_get_u64(trailer + 5);
+  struct kv_slice covered = kv_slice_of(bytes.data, bytes.size - 8);
+  if (kv_hash_seeded(covered, place_seed(place, offset)) != stored->checksum) {
+    return bad_block(place, offset, "bad checksum", err);
+  }
+  if (trailer[0] > STORED_ZSTD) return bad_block(place, offset, "unknown compression", err);
+  if (stored->raw_size > KV_TABLE_RAW_BYTES_MAX) return bad_block(place, offset, "too large", err);
+  if (!stored->compressed && stored->raw_size != payload_size) {
+    return bad_block(place, offset, "wrong size", err);
+  }
+  if (stored->compressed &&
+      ZSTD_getFrameContentSize(bytes.data, payload_size) != stored->raw_size) {
+    return bad_block(place, offset, "wrong compressed size", err);
+  }
+  return KV_OK;
+}
+
+kv_status kv_stored_decode(const struct kv_stored *stored, uint8_t *into,
+                           const struct kv_table_place *place, uint64_t offset,
+                           struct kv_err *err) {
+  if (!stored->compressed) {
+    if (stored->raw_size) memcpy(into, stored->payload.data, stored->raw_size);
+    return KV_OK;
+  }
+  size_t result =
+      ZSTD_decompress(into, stored->raw_size, stored->payload.data, stored->payload.size);
+  if (zstd_out_of_memory(result)) return kv_fail_nomem(err);
+  if (ZSTD_isError(result) || result != stored->raw_size) {
+    return bad_block(place, offset, "cannot be decompressed", err);
+  }
+  return KV_OK;
+}
+
+/* ---- Fences: u32 count, u64 offset[count], u32 size[count], u32 key_end[count], keys */
+
+void kv_fence_builder_init(struct kv_fence_builder *builder) {
+  kv_buf_init(&builder->offsets);
+  kv_buf_init(&builder->sizes);
+  kv_buf_init(&builder->key_ends);
+  kv_buf_init(&builder->keys);
+}
+
+void kv_fence_builder_release(struct kv_fence_builder *builder) {
+  kv_buf_release(&builder->offsets);
+  kv_buf_release(&builder->sizes);
+  kv_buf_release(&builder->key_ends);
+  kv_buf_release(&builder->keys);
+}
+
+kv_status kv_fence_builder_add(struct kv_fence_builder *builder, struct kv_slice first_key,
+                               uint64_t offset, size_t stored_size, struct kv_err *err) {
+  if (builder->keys.size + first_key.size > KV_TABLE_RAW_BYTES_MAX) {
+    return kv_fail(err, KV_FULL, "table: first keys of blocks take more than %zu bytes",
+                   KV_TABLE_RAW_BYTES_MAX);
+  }
+  kv_buf_append(&builder->keys, first_key.data, first_key.size);
+  kv_buf_append_u64(&builder->offsets, offset);
+  kv_buf_append_u32(&builder->sizes, (uint32_t)stored_size);
+  kv_buf_append_u32(&builder->key_ends, (uint32_t)builder->keys.size);
+  bool failed = builder->keys.status || builder->offsets.status || builder->sizes.status ||
+                builder->key_ends.status;
+  return failed ? kv_fail_nomem(err) : KV_OK;
+}
+
+kv_status kv_fence_builder_finish(const struct kv_fence_builder *builder, struct kv_buf *out,
+                                  struct kv_err *err) {
+  kv_buf_append_u32(out, (uint32_t)(builder->sizes.size / 4));
+  kv_buf_append(out, builder->offsets.data, builder->offsets.size);
+  kv_buf_append(out, builder->sizes.data, builder->sizes.size);
+  kv_buf_append(out, builder->key_ends.data, builder->key_ends.size);
+  kv_buf_append(out, builder->keys.data, builder->keys.size);
+  return out->status ? kv_fail_nomem(err) : KV_OK;
+}
+
+static uint32_t key_end(const struct kv_fences *fences, uint32_t block) {
+  return kv_get_u32(fences->key_ends + (size_t)block * 4);
+}
+
+struct kv_slice kv_fences_key(const struct kv_fences *fences, uint32_t block) {
+  uint32_t start = block ? key_end(fences, block - 1) : 0;
+  return kv_slice_of(fences->keys + start, key_end(fences, block) - start);
+}
+
+uint64_t kv_fences_offset(const struct kv_fences *fences, uint32_t block) {
+  return kv_get_u64(fences->offsets + (size_t)block * 8);
+}
+
+size_t kv_fences_size(const struct kv_fences *fences, uint32_t block) {
+  return kv_get_u32(fences->sizes + (size_t)block * 4);
+}
+
+/* Finds the arrays in the bytes. */
+static bool split_fences(struct kv_fences *fences, struct kv_slice bytes, uint32_t *key_bytes) {
+  struct kv_reader reader;
+  kv_reader_init(&reader, bytes);
+  fences->count = kv_reader_u32(&reader);
+  fences->offsets = kv_reader_bytes(&reader, (uint64_t)fences->count * 8).data;
+  fences->sizes = kv_reader_bytes(&reader, (uint64_t)fences->count * 4).data;
+  fences->key_ends = kv_reader_bytes(&reader, (uint64_t)fences->count * 4).data;
+  if (reader.failed || !fences->count) return false;
+  fences->keys = reader.pos;
+  *key_bytes = (uint32_t)kv_reader_left(&reader);
+  return kv_reader_left(&reader) <= KV_TABLE_RAW_BYTES_MAX;
+}
+
+/* Key ends ascend up to the end of the bytes, keys ascend, blocks follow each other without a gap. */
+static bool fences_in_order(const struct kv_fences *fences, uint32_t key_bytes, uint64_t data_end) {
+  uint32_t last_end = 0;
+  uint64_t offset = 0;
+  for (uint32_t i = 0; i < fences->count; i++) {
+    uint32_t end = key_end(fences, i);
+    if (end < last_end || end > key_bytes || kv_fences_offset(fences, i) != offset) return false;
+    last_end = end;
+    offset += kv_fences_size(fences, i);
+    if (i && kv_slice_compare(kv_fences_key(fences, i - 1), kv_fences_key(fences, i)) >= 0) {
+      return false;
+    }
+  }
+  return last_end == key_bytes && offset == data_end;
+}
+
+static struct kv_slice without_front(struct kv_slice key, size_t skip) {
+  return skip ? kv_slice_of(key.data + skip, key.size - skip) : key;
+}
+
+kv_status kv_fences_init(struct kv_fences *fences, struct kv_slice bytes, uint64_t data_end,
+                         struct kv_slice smallest, struct kv_slice largest, struct kv_err *err) {
+  memset(fences, 0, sizeof *fences);
+  uint32_t key_bytes;
+  if (!split_fences(fences, bytes, &key_bytes) || !fences_in_order(fences, key_bytes, data_end)) {
+    return kv_fail(err, KV_CORRUPT, "bad fences");
+  }
+  if (!kv_slice_equal(kv_fences_key(fences, 0), smallest) ||
+      kv_slice_compare(kv_fences_key(fences, fences->count - 1), largest) > 0) {
+    return kv_fail(err, KV_CORRUPT, "fences disagree with the bounds");
+  }
+  fences->skip = kv_slice_shared_prefix(smallest, largest);
+  fences->prefixes = kv_alloc(fences->count, sizeof *fences->prefixes);
+  if (!fences->prefixes) return kv_fail_nomem(err);
+  for (uint32_t i = 0; i < fences->count; i++) {
+    fences->prefixes[i] = kv_prefix64(without_front(kv_fences_key(fences, i), fences->skip));
+  }
+  return KV_OK;
+}
+
+void kv_fences_release(struct kv_fences *fences) {
+  kv_free(fences->prefixes);
+  fences->prefixes = NULL;
+}
+
+uint32_t kv_fences_find(const struct kv_fences *fences, struct kv_slice key, uint32_t from) {
+  uint64_t prefix = kv_prefix64(without_front(key, fences->skip));
+  uint32_t low = from, high = fences->count;
+  while (high - low > 1) {
+    uint32_t middle = low + (high - low) / 2;
+    uint64_t fence = fences->prefixes[middle];
+    bool above = fence > prefix;
+    if (fence == prefix) above = kv_slice_compare(kv_fences_key(fences, middle), key) > 0;
+    if (above) {
+      high = middle;
+    } else {
+      low = middle;
+    }
+  }
+  return low;
+}
+
+/* ---- Properties: {varint tag, varint length, bytes}*, numbers as varints */
+
+enum property {
+  PROPERTY_ENTRIES = 1,
+  PROPERTY_TOMBSTONES,
+  PROPERTY_KEY_BYTES,
+  PROPERTY_VALUE_BYTES,
+  PROPERTY_DIGEST,
+  PROPERTY_COMPRESSION_LEVEL,
+  PROPERTY_FILTER_BITS,
+  PROPERTY_BLOCK_BYTES,
+  PROPERTY_VALUE_THRESHOLD,
+  PROPERTY_SMALLEST,
+  PROPERTY_LARGEST,
+  PROPERTY_COMPARATOR
+};
+
+static uint64_t *number_of(struct kv_table_properties *p, uint64_t tag) {
+  switch (tag) {
+    case PROPERTY_ENTRIES:
+      return &p->entries;
+    case PROPERTY_TOMBSTONES:
+      return &p->tombstones;
+    case PROPERTY_KEY_BYTES:
+      return &p->key_bytes;
+    case PROPERTY_VALUE_BYTES:
+      return &p->value_bytes;
+    case PROPERTY_DIGEST:
+      return &p->digest;
+    case PROPERTY_COMPRESSION_LEVEL:
+      return &p->compression_level;
+    case PROPERTY_FILTER_BITS:
+      return &p->filter_bits;
+    case PROPERTY_BLOCK_BYTES:
+      return &p->block_bytes;
+    case PROPERTY_VALUE_THRESHOLD:
+      return &p->value_threshold;
+    default:
+      return NULL;
+  }
+}
+
+static struct kv_slice *bytes_of(struct kv_table_properties *p, uint64_t tag) {
+  switch (tag) {
+    case PROPERTY_SMALLEST:
+      return &p->smallest;
+    case PROPERTY_LARGEST:
+      return &p->largest;
+    case PROPERTY_COMPARATOR:
+      return &p->comparator;
+    default:
+      return NULL;
+  }
+}
+
+kv_status kv_properties_append(struct kv_buf *out, const struct kv_table_properties *properties,
+                               struct kv_err *err) {
+  struct kv_table_properties copy = *properties;
+  for (uint64_t tag = PROPERTY_ENTRIES; tag <= PROPERTY_COMPARATOR; tag++) {
+    uint8_t number[KV_VARINT_BYTES_MAX];
+    const uint64_t *value = number_of(&copy, tag);
+    kv_buf_append_varint(out, tag);
+    kv_buf_append_slice(
+        out, value ? kv_slice_of(number, kv_put_varint(number, *value)) : *bytes_of(&copy, tag));
+  }
+  return out->status ? kv_fail_nomem(err) : KV_OK;
+}
+
+/* Reads the tagged list; tags that are not known are passed over. */
+static bool read_properties(struct kv_table_properties *properties, struct kv_slice bytes) {
+  struct kv_reader reader;
+  kv_reader_init(&reader, bytes);
+  uint32_t seen = 0;
+  while (!reader.failed && kv_reader_left(&reader)) {
+    uint64_t tag = kv_reader_varint(&reader);
+    struct kv_slice value = kv_reader_slice(&reader);
+    uint64_t *number = number_of(properties, tag);
+    if (number) {
+      struct kv_reader inner;
+      kv_reader_init(&inner, value);
+      *number = kv_reader_varint(&inner);
+      if (inner.failed || kv_reader_left(&inner)) return false;
+    } else if (bytes_of(properties, tag)) {
+      *bytes_of(properties, tag) = value;
+    } else {
+      continue;
+    }
+    if (seen >> tag & 1) return false;
+    seen |= 1u << tag;
+  }
+  return !reader.failed && seen == (2u << PROPERTY_COMPARATOR) - 2;
+}
+
+kv_status kv_properties_parse(struct kv_table_properties *properties, struct kv_slice bytes,
+                              struct kv_err *err) {
+  memset(properties, 0, sizeof *properties);
+  if (!read_properties(properties, bytes)) return kv_fail(err, KV_CORRUPT, "bad properties");
+  const char *bytewise = KV_TABLE_COMPARATOR;
+  if (!kv_slice_equal(properties->comparator, kv_slice_of(bytewise, strlen(bytewise)))) {
+    return kv_fail(err, KV_VERSION, "keys are in an order that is not known");
+  }
+  if (properties->value_threshold) {
+    return kv_fail(err, KV_VERSION, "values stored apart are not known to this version");
+  }
+  if (!properties->entries || properties->tombstones > properties->entries ||
+      kv_slice_compare(properties->smallest, properties->largest) > 0) {
+    return kv_fail(err, KV_CORRUPT, "properties contradict each other");
+  }
+  return KV_OK;
+}
+
+/* ---- Footer. The last FIXED_BYTES are the same in every version, so that any program can tell whose
+** file it is and whether it may read it. */
+
+#define FIXED_BYTES 56
+static const char footer_magic[8] = {'c', 'o', 'l', 'f', 'a', 'm', 'S', 'T'};
+
+/* The checksum's place and seed: over the footer up to itself, seeded with the footer's offset. */
+static uint64_t footer_checksum(const uint8_t *start, size_t size,
+                                const struct kv_table_place *place, uint64_t offset) {
+  return kv_hash_seeded(kv_slice_of(start, size - 16), place_seed(place, offset));
+}
+
+static void append_handle(struct kv_buf *out, const struct kv_table_handle *handle) {
+  kv_buf_append_u64(out, handle->offset);
+  kv_buf_append_u64(out, handle->size);
+  kv_buf_append_u64(out, handle->checksum);
+}
+
+kv_status kv_footer_append(struct kv_buf *out, struct kv_table_footer *footer, struct kv_err *err) {
+  size_t start = out->size;
+  uint64_t offset = footer->properties.offset + footer->properties.size;
+  append_handle(out, &footer->filter);
+  append_handle(out, &footer->fences);
+  append_handle(out, &footer->properties);
+  kv_buf_append(out, footer->place.uuid, sizeof footer->place.uuid);
+  kv_buf_append_u64(out, footer->place.id);
+  kv_buf_append_u32(out, KV_TABLE_FOOTER_BYTES);
+  kv_buf_append_u32(out, footer->lowest_reader);
+  kv_buf_append_u32(out, footer->lowest_writer);
+  kv_buf_append_u32(out, 0);
+  if (out->status) return kv_fail_nomem(err);
+  footer->checksum =
+      footer_checksum(out->data + start, KV_TABLE_FOOTER_BYTES, &footer->place, offset);
+  kv_buf_append_u64(out, footer->checksum);
+  kv_buf_append(out, footer_magic, sizeof footer_magic);
+  return out->status ? kv_fail_nomem(err) : KV_OK;
+}
+
+static void read_handle(struct kv_reader *reader, struct kv_table_handle *handle) {
+  handle->offset = kv_reader_u64(reader);
+  handle->size = kv_reader_u64(reader);
+  handle->checksum = kv_reader_u64(reader);
+}
+
+/* Filter, fences, properties and footer follow each other to the end; sizes cannot overflow because each
+** is compared with what is left. */
+static bool handles_fill(const struct kv_table_footer *footer, uint64_t end) {
+  const struct kv_table_handle *handles[] = {&footer->properties, &footer->fences, &footer->filter};
+  for (int i = 0; i < 3; i++) {
+    if (handles[i]->offset > end || end - handles[i]->offset != handles[i]->size) return false;
+    end = handles[i]->offset;
+  }
+  return footer->properties.size && footer->fences.size;
+}
+
+static kv_status check_owner(const struct kv_table_place *found,
+                             const struct kv_table_place *expected, struct kv_err *err) {
+  if (memcmp(found->uuid, expected->uuid, sizeof found->uuid)) {
+    return kv_fail(err, KV_CORRUPT, "table %016" PRIx64 ": the file belongs to another store",
+                   expected->id);
+  }
+  if (found->id != expected->id) {
+    return kv_fail(err, KV_CORRUPT, "table %016" PRIx64 ": the file is table %016" PRIx64,
+                   expected->id, found->id);
+  }
+  return KV_OK;
+}
+
+/* Reads what every version has. *size is the footer's. */
+static kv_status parse_fixed(struct kv_table_footer *footer, struct kv_slice tail,
+                             uint64_t file_size, const struct kv_table_place *expected,
+                             size_t *size, struct kv_err *err) {
+  const uint8_t *end = tail.data + tail.size;
+  if (tail.size < FIXED_BYTES || memcmp(end - 8, footer_magic, sizeof footer_magic)) {
+    return kv_fail(err, KV_CORRUPT, "table %016" PRIx64 ": no table file (%" PRIu64 " bytes)",
+                   expected->id, file_size);
+  }
+  struct kv_reader reader;
+  kv_reader_init(&reader, kv_slice_of(end - FIXED_BYTES, FIXED_BYTES));
+  memcpy(footer->place.uuid, kv_reader_bytes(&reader, 16).data, 16);
+  footer->place.id = kv_reader_u64(&reader);
+  *size = kv_reader_u32(&reader);
+  footer->lowest_reader = kv_reader_u32(&reader);
+  footer->lowest_writer = kv_reader_u32(&reader);
+  kv_reader_u32(&reader);
+  footer->checksum = kv_reader_u64(&reader);
+  if (*size < FIXED_BYTES || *size > tail.size ||
+      footer_checksum(end - *size, *size, &footer->place, file_size - *size) != footer->checksum) {
+    return kv_fail(err, KV_CORRUPT, "table %016" PRIx64 ": footer: bad checksum", expected->id);
+  }
+  return KV_OK;
+}
+
+kv_status kv_footer_parse(struct kv_table_footer *footer, struct kv_slice tail, uint64_t file_size,
+                          const struct kv_table_place *expected, struct kv_err *err) {
+  size_t size = 0;
+  kv_status status = parse_fixed(footer, tail, file_size, expected, &size, err);
+  if (!status) status = check_owner(&footer->place, expected, err);
+  if (status) return status;
+  if (footer->lowest_reader > KV_TABLE_VERSION) {
+    return kv_fail(err, KV_VERSION,
+                   "table %016" PRIx64 ": needs a reader of format %" PRIu32
+                   ", this program reads up to %d",
+                   expected->id, footer->lowest_reader, KV_TABLE_VERSION);
+  }
+  struct kv_reader reader;
+  kv_reader_init(&reader, kv_slice_of(tail.data + tail.size - size, size));
+  read_handle(&reader, &footer->filter);
+  read_handle(&reader, &footer->fences);
+  read_handle(&reader, &footer->properties);
+  if (size < KV_TABLE_FOOTER_BYTES || reader.failed || !handles_fill(footer, file_size - size)) {
+    return kv_fail(err, KV_CORRUPT, "table %016" PRIx64 ": footer: bad handles", expected->id);
+  }
+  return KV_OK;
+}

@@ -1,0 +1,64 @@
+/* The inside of a kv_table, shared by table_read.c, table_multi.c, table_iter.c and table_verify.c, and by
+** nobody else. */
+#ifndef KV_TABLE_IMPL_H
+#define KV_TABLE_IMPL_H
+
+#include "table_format.h"
+#include "table_read.h"
+
+/* All of a file that is no data block, held in memory. */
+struct kv_table_parts {
+  struct kv_table_footer footer;
+  void *filter_memory;
+  uint8_t *fence_memory;
+  uint8_t *property_memory;
+  size_t memory; /* bytes of these */
+  struct kv_filter filter;
+  struct kv_fences fences;
+  struct kv_table_properties properties;
+};
+
+struct kv_table {
+  struct kv_env *env;
+  struct kv_cache *cache;
+  struct kv_stats *stats;
+  struct kv_read_file *file;
+  struct kv_table_place place;
+  struct kv_file_info info;
+  uint64_t owner; /* in the cache */
+  struct kv_table_parts parts;
+};
+
+/* Reads and verifies footer, filter, fences and properties of a file of `file_size` bytes. */
+kv_status kv_table_parts_load(struct kv_table_parts *parts, struct kv_env *env,
+                              struct kv_read_file *file, uint64_t file_size,
+                              const struct kv_table_place *place, struct kv_err *err);
+void kv_table_parts_release(struct kv_table_parts *parts);
+
+/* A stored data block that was read becomes its plain bytes: verified, counted, decompressed. Takes
+** `stored` (from kv_alloc) in any case; gives *bytes (from kv_alloc). */
+kv_status kv_table_decode(const struct kv_table *table, uint32_t block, uint8_t *stored,
+                          uint8_t **bytes, size_t *size, struct kv_err *err);
+/* Reads one data block past the cache; *bytes from kv_alloc. */
+kv_status kv_table_read_block(const struct kv_table *table, uint32_t block, uint8_t **bytes,
+                              size_t *size, struct kv_err *err);
+/* The cached block, pinned and counted as hit or miss; NULL when it is not there. */
+struct kv_cache_entry *kv_table_cached(const struct kv_table *table, uint32_t block);
+/* One data block through the cache, pinned. */
+kv_status kv_table_load(const struct kv_table *table, uint32_t block, struct kv_cache_entry **entry,
+                        struct kv_err *err);
+/* Parses a plain block; errors name the file and its place. */
+kv_status kv_table_parse(const struct kv_table *table, uint32_t block, struct kv_slice bytes,
+                         struct kv_block *parsed, struct kv_err *err);
+/* Puts file and place in front of the text of an error found in a plain block. */
+kv_status kv_table_fail(const struct kv_table *table, uint32_t block, kv_status status,
+                        const struct kv_err *inner, struct kv_err *err);
+
+/* Whether the key lies between the bounds of the file. */
+bool kv_table_in_bounds(const struct kv_table *table, struct kv_slice key);
+/* Looks the key up in a block in hand, which stays the caller's; a PUT takes one more pin on it. The filter
+** let the key through: a NONE counts as its false positive. */
+kv_status kv_table_find(const struct kv_table *table, uint32_t block, struct kv_cache_entry *entry,
+                        struct kv_lookup *lookup, struct kv_err *err);
+
+#endif

@@ -1,0 +1,186 @@
+/* The batched lookup of one table file: one pass over bounds and filter for all keys, keys grouped by data
+** block (they come sorted, so a block's keys stand together), then rounds of blocks: cache, one grouped
+** read for the blocks that miss, lookups. A round's misses are bounded by ROUND_BYTES of stored bytes, so
+** that a list of any length needs bounded memory beside the values it pins.
+** Thread rule: any thread. */
+#include <string.h>
+
+#include "hash.h"
+#include "mem.h"
+#include "table_impl.h"
+
+#define ROUND_BYTES ((size_t)8 << 20)
+
+/* A block wanted by the lookups candidates[first .. first + count). */
+struct group {
+  size_t first, count;
+  uint32_t block;
+  struct kv_cache_entry *entry; /* pinned while a round has it in hand */
+};
+
+/* The work arrays of one call, in one allocation. */
+struct multi {
+  const struct kv_table *table;
+  struct kv_lookup *lookups;
+  void *memory;
+  uint64_t *hashes;
+  size_t *candidates; /* indexes of lookups that the file may have */
+  size_t candidate_count;
+  struct group *groups;
+  size_t group_count;
+  struct kv_range *ranges;
+  bool *maybe;
+};
+
+static kv_status init_multi(struct multi *multi, const struct kv_table *table,
+                            struct kv_lookup *lookups, size_t n, struct kv_err *err) {
+  size_t each = sizeof *multi->groups + sizeof *multi->ranges + sizeof *multi->hashes +
+                sizeof *multi->candidates + sizeof *multi->maybe;
+  memset(multi, 0, sizeof *multi);
+  multi->memory = kv_alloc(n, each);
+  if (!multi->memory) return kv_fail_nomem(err);
+  multi->table = table;
+  multi->lookups = lookups;
+  multi->groups = multi->memory;
+  multi->ranges = (struct kv_range *)(void *)(multi->groups + n);
+  multi->hashes = (uint64_t *)(void *)(multi->ranges + n);
+  multi->candidates = (size_t *)(void *)(multi->hashes + n);
+  multi->maybe = (bool *)(multi->candidates + n);
+  return KV_OK;
+}
+
+/* One pass over the filter; keeps the candidates that it lets through. */
+static void filter_candidates(struct multi *multi) {
+  const struct kv_table *table = multi->table;
+  size_t n = multi->candidate_count, kept = 0;
+  if (!table->parts.filter.lines || !n) return;
+  kv_filter_may_contain_many(&table->parts.filter, multi->hashes, n, multi->maybe);
+  for (size_t i = 0; i < n; i++) {
+    if (multi->maybe[i]) multi->candidates[kept++] = multi->candidates[i];
+  }
+  multi->candidate_count = kept;
+  kv_stats_add(table->stats, KV_STAT_MULTI_GET_FILTER_PASSES, 1);
+  kv_stats_add(table->stats, KV_STAT_FILTER_CHECKS, n);
+  kv_stats_add(table->stats, KV_STAT_FILTER_USEFUL, n - kept);
+}
+
+static void find_candidates(struct multi *multi, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    if (!kv_table_in_bounds(multi->table, multi->lookups[i].key)) continue;
+    multi->hashes[multi->candidate_count] = multi->lookups[i].hash;
+    multi->candidates[multi->candidate_count++] = i;
+  }
+  filter_candidates(multi);
+}
+
+static void group_by_block(struct multi *multi) {
+  uint32_t block = 0;
+  for (size_t i = 0; i < multi->candidate_count; i++) {
+    struct kv_slice key = multi->lookups[multi->candidates[i]].key;
+    block = kv_fences_find(&multi->table->parts.fences, key, block);
+    struct group *last = multi->group_count ? &multi->groups[multi->group_count - 1] : NULL;
+    if (last && last->block == block) {
+      last->count++;
+    } else {
+      multi->groups[multi->group_count++] = (struct group){.first = i, .count = 1, .block = block};
+    }
+  }
+  struct kv_stats *stats = multi->table->stats;
+  kv_stats_add(stats, KV_STAT_MULTI_GET_BLOCKS, multi->group_count);
+  kv_stats_add(stats, KV_STAT_MULTI_GET_BLOCKS_SHARED, multi->candidate_count - multi->group_count);
+}
+
+/* Takes groups from `first` on into a round, until their missing blocks reach the budget. */
+static size_t round_end(struct multi *multi, size_t first, size_t *missing) {
+  const struct kv_fences *fences = &multi->table->parts.fences;
+  size_t bytes = 0, end = first;
+  *missing = 0;
+  while (end < multi->group_count && bytes < ROUND_BYTES) {
+    struct group *group = &multi->groups[end++];
+    group->entry = kv_table_cached(multi->table, group->block);
+    if (group->entry) continue;
+    size_t size = kv_fences_size(fences, group->block);
+    multi->ranges[(*missing)++] =
+        (struct kv_range){kv_fences_offset(fences, group->block), size, NULL};
+    bytes += size;
+  }
+  return end;
+}
+
+static kv_status read_ranges(struct multi *multi, size_t n, struct kv_err *err) {
+  for (size_t i = 0; i < n; i++) {
+    multi->ranges[i].into = kv_alloc(multi->ranges[i].size, 1);
+    if (!multi->ranges[i].into) return kv_fail_nomem(err);
+  }
+  return n ? kv_env_read(multi->table->env, multi->table->file, multi->ranges, n, err) : KV_OK;
+}
+
+/* Moves one block that was read into the cache; takes the range's bytes. */
+static kv_status adopt(struct multi *multi, struct group *group, struct kv_range *range,
+                       struct kv_err *err) {
+  const struct kv_table *table = multi->table;
+  uint8_t *stored = range->into, *bytes;
+  size_t size;
+  range->into = NULL;
+  kv_status status = kv_table_decode(table, group->block, stored, &bytes, &size, err);
+  if (status) return status;
+  status =
+      kv_cache_insert(table->cache, table->owner, range->offset, bytes, size, &group->entry, err);
+  if (status) kv_free(bytes);
+  return status;
+}
+
+static kv_status look_up(struct multi *multi, const struct group *group, struct kv_err *err) {
+  kv_status status = KV_OK;
+  for (size_t i = 0; i < group->count && !status; i++) {
+    struct kv_lookup *lookup = &multi->lookups[multi->candidates[group->first + i]];
+    status = kv_table_find(multi->table, group->block, group->entry, lookup, err);
+  }
+  return status;
+}
+
+/* Works through groups [first, end); their blocks are in hand or in the first `missing` ranges. */
+static kv_status run_round(struct multi *multi, size_t first, size_t end, size_t missing,
+                           struct kv_err *err) {
+  for (size_t i = 0; i < missing; i++) multi->ranges[i].into = NULL;
+  kv_status status = read_ranges(multi, missing, err);
+  size_t next = 0;
+  for (size_t i = first; i < end; i++) {
+    struct group *group = &multi->groups[i];
+    if (!status && !group->entry) status = adopt(multi, group, &multi->ranges[next++], err);
+    if (!status) status = look_up(multi, group, err);
+    kv_cache_unpin(group->entry);
+  }
+  for (size_t i = 0; i < missing; i++) kv_free(multi->ranges[i].into);
+  return status;
+}
+
+static void reset_lookups(struct kv_lookup *lookups, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    lookups[i].answer = KV_TABLE_NONE;
+    lookups[i].value = (struct kv_slice){0};
+    lookups[i].pin = NULL;
+  }
+}
+
+kv_status kv_table_multi_get(struct kv_table *table, struct kv_lookup *lookups, size_t n,
+                             struct kv_err *err) {
+  reset_lookups(lookups, n);
+  if (!n) return KV_OK;
+  struct multi multi;
+  kv_status status = init_multi(&multi, table, lookups, n, err);
+  if (status) return status;
+  find_candidates(&multi, n);
+  group_by_block(&multi);
+  for (size_t first = 0, end; first < multi.group_count && !status; first = end) {
+    size_t missing;
+    end = round_end(&multi, first, &missing);
+    status = run_round(&multi, first, end, missing, err);
+  }
+  if (status) {
+    for (size_t i = 0; i < n; i++) kv_cache_unpin(lookups[i].pin);
+    reset_lookups(lookups, n);
+  }
+  kv_free(multi.memory);
+  return status;
+}

@@ -1,0 +1,372 @@
+/* Opens table files and answers single lookups (FORMAT.md, Table file; table_multi.c has the batched form).
+** Opening reads the footer, then filter, fences and properties in one grouped read, and holds them; data
+** blocks come through the cache and are verified once, when loaded.
+** Invariant 7 of ARCHITECTURE.md: a failure is a status, never KV_TABLE_NONE.
+** Nothing is allocated by a length that was not verified: stored sizes are bounded by the file's size,
+** plain sizes by KV_TABLE_RAW_BYTES_MAX once their checksum is right.
+** Thread rule: an open table is read-only; any thread. */
+#include "table_read.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "code.h"
+#include "mem.h"
+#include "table_impl.h"
+
+#define CACHE_LINE 64
+
+/* ---- Parts */
+
+/* The stored bytes of one part, aligned so that a filter's lines are cache lines. */
+struct part_read {
+  void *memory;
+  uint8_t *bytes;
+};
+
+static kv_status start_part(struct part_read *part, const struct kv_table_handle *handle,
+                            struct kv_range *range, struct kv_err *err) {
+  part->memory = kv_alloc((size_t)handle->size + CACHE_LINE, 1);
+  if (!part->memory) return kv_fail_nomem(err);
+  uintptr_t start = (uintptr_t)part->memory;
+  part->bytes = (uint8_t *)part->memory + (CACHE_LINE - start % CACHE_LINE) % CACHE_LINE;
+  *range = (struct kv_range){handle->offset, (size_t)handle->size, part->bytes};
+  return KV_OK;
+}
+
+/* Verifies a part and makes its plain bytes: in place when stored plain. */
+static kv_status finish_part(struct part_read *part, const struct kv_table_handle *handle,
+                             const struct kv_table_place *place, struct kv_slice *plain,
+                             struct kv_err *err) {
+  struct kv_stored stored;
+  kv_status status = kv_stored_check(&stored, kv_slice_of(part->bytes, (size_t)handle->size), place,
+                                     handle->offset, err);
+  if (status) return status;
+  if (stored.checksum != handle->checksum) {
+    return kv_fail(err, KV_CORRUPT, "table %016" PRIx64 ": part at %" PRIu64 " is not the footer's",
+                   place->id, handle->offset);
+  }
+  *plain = stored.payload;
+  if (!stored.compressed) return KV_OK;
+  uint8_t *memory = kv_alloc(stored.raw_size, 1);
+  if (!memory) return kv_fail_nomem(err);
+  status = kv_stored_decode(&stored, memory, place, handle->offset, err);
+  kv_free(part->memory);
+  part->memory = part->bytes = memory;
+  *plain = kv_slice_of(memory, stored.raw_size);
+  return status;
+}
+
+static kv_status name_table(const struct kv_table_place *place, kv_status status,
+                            const struct kv_err *inner, struct kv_err *err) {
+  if (status == KV_NOMEM) return kv_fail_nomem(err);
+  return kv_fail(err, status, "table %016" PRIx64 ": %s", place->id, inner->text);
+}
+
+/* Understands the plain bytes of filter, fences and properties. */
+static kv_status parse_parts(struct kv_table_parts *parts, const struct kv_slice plain[3],
+                             const struct kv_table_place *place, struct kv_err *err) {
+  struct kv_err inner;
+  kv_status status = kv_filter_init(&parts->filter, plain[0], &inner);
+  if (!status) status = kv_properties_parse(&parts->properties, plain[2], &inner);
+  if (!status) {
+    status = kv_fences_init(&parts->fences, plain[1], parts->footer.filter.offset,
+                            parts->properties.smallest, parts->properties.largest, &inner);
+  }
+  return status ? name_table(place, status, &inner, err) : KV_OK;
+}
+
+static kv_status read_footer(struct kv_table_parts *parts, struct kv_env *env,
+                             struct kv_read_file *file, uint64_t file_size,
+                             const struct kv_table_place *place, struct kv_err *err) {
+  uint8_t tail[KV_TABLE_FOOTER_BYTES_MAX];
+  size_t size = file_size < sizeof tail ? (size_t)file_size : sizeof tail;
+  struct kv_range range = {file_size - size, size, tail};
+  kv_status status = size ? kv_env_read(env, file, &range, 1, err) : KV_OK;
+  if (status) return status;
+  return kv_footer_parse(&parts->footer, kv_slice_of(tail, size), file_size, place, err);
+}
+
+kv_status kv_table_parts_load(struct kv_table_parts *parts, struct kv_env *env,
+                              struct kv_read_file *file, uint64_t file_size,
+                              const struct kv_table_place *place, struct kv_err *err) {
+  memset(parts, 0, sizeof *parts);
+  kv_status status = read_footer(parts, env, file, file_size, place, err);
+  if (status) return status;
+  const struct kv_table_handle *handles[3] = {&parts->footer.filter, &parts->footer.fences,
+                                              &parts->footer.properties};
+  struct part_read reads[3] = {0};
+  struct kv_range ranges[3];
+  struct kv_slice plain[3] = {0};
+  int first = handles[0]->size ? 0 : 1;
+  for (int i = first; i < 3 && !status; i++) {
+    status = start_part(&reads[i], handles[i], &ranges[i], err);
+  }
+  if (!status) status = kv_env_read(env, file, ranges + first, (size_t)(3 - first), err);
+  for (int i = first; i < 3 && !status; i++) {
+    status = finish_part(&reads[i], handles[i], place, &plain[i], err);
+    parts->memory += plain[i].size;
+  }
+  parts->filter_memory = reads[0].memory;
+  parts->fence_memory = reads[1].memory;
+  parts->property_memory = reads[2].memory;
+  if (!status) status = parse_parts(parts, plain, place, err);
+  if (status) kv_table_parts_release(parts);
+  return status;
+}
+
+void kv_table_parts_release(struct kv_table_parts *parts) {
+  kv_fences_release(&parts->fences);
+  kv_free(parts->filter_memory);
+  kv_free(parts->fence_memory);
+  kv_free(parts->property_memory);
+  memset(parts, 0, sizeof *parts);
+}
+
+/* ---- Open and close */
+
+static kv_status disagrees(const struct kv_table *table, const char *what, struct kv_err *err) {
+  return kv_fail(err, KV_CORRUPT, "table %016" PRIx64 ": %s of the file and of the manifest differ",
+                 table->place.id, what);
+}
+
+static kv_status compare_with_manifest(const struct kv_table *table, struct kv_err *err) {
+  const struct kv_table_properties *found = &table->parts.properties;
+  const struct kv_file_info *info = &table->info;
+  if (table->parts.footer.checksum != info->checksum) return disagrees(table, "checksum", err);
+  if (found->entries != info->entries || found->tombstones != info->tombstones) {
+    return disagrees(table, "entry counts", err);
+  }
+  if (!kv_slice_equal(found->smallest, kv_buf_slice(&info->smallest)) ||
+      !kv_slice_equal(found->largest, kv_buf_slice(&info->largest))) {
+    return disagrees(table, "bounds", err);
+  }
+  return KV_OK;
+}
+
+static kv_status open_file(struct kv_table *table, const char *dir, struct kv_err *err) {
+  struct kv_buf path;
+  kv_buf_init(&path);
+  kv_table_path(&path, dir, table->info.id);
+  uint64_t size = 0;
+  kv_status status =
+      path.status ? kv_fail_nomem(err)
+                  : kv_env_open(table->env, (const char *)path.data, &table->file, &size, err);
+  kv_buf_release(&path);
+  if (!status && size != table->info.bytes) {
+    return kv_fail(err, KV_CORRUPT,
+                   "table %016" PRIx64 ": %" PRIu64 " bytes, the manifest says %" PRIu64,
+                   table->place.id, size, table->info.bytes);
+  }
+  return status;
+}
+
+static kv_status open_table(struct kv_table *table, const char *dir, struct kv_err *err) {
+  kv_status status = open_file(table, dir, err);
+  if (!status) {
+    status = kv_table_parts_load(&table->parts, table->env, table->file, table->info.bytes,
+                                 &table->place, err);
+  }
+  return status ? status : compare_with_manifest(table, err);
+}
+
+kv_status kv_table_open(const struct kv_table_config *config, const struct kv_file_info *info,
+                        struct kv_cache *cache, struct kv_stats *stats, struct kv_table **table,
+                        struct kv_err *err) {
+  struct kv_table *made = kv_alloc_zero(1, sizeof *made);
+  if (!made) return kv_fail_nomem(err);
+  made->env = config->env;
+  made->cache = cache;
+  made->stats = stats;
+  made->owner = kv_cache_new_owner(cache);
+  memcpy(made->place.uuid, config->uuid, sizeof made->place.uuid);
+  made->place.id = info->id;
+  kv_file_info_init(&made->info);
+  kv_status status = kv_file_info_copy(&made->info, info, err);
+  if (!status) status = open_table(made, config->dir, err);
+  if (status) {
+    kv_table_close(made);
+    return status;
+  }
+  *table = made;
+  return KV_OK;
+}
+
+void kv_table_close(struct kv_table *table) {
+  if (!table) return;
+  kv_cache_drop_owner(table->cache, table->owner);
+  if (table->file) kv_env_close_read(table->env, table->file);
+  kv_table_parts_release(&table->parts);
+  kv_file_info_release(&table->info);
+  kv_free(table);
+}
+
+uint64_t kv_table_id(const struct kv_table *table) {
+  return table->place.id;
+}
+
+uint64_t kv_table_raw_bytes(const struct kv_table *table) {
+  return table->parts.properties.key_bytes + table->parts.properties.value_bytes;
+}
+
+size_t kv_table_memory(const struct kv_table *table) {
+  return table->parts.memory + table->parts.fences.count * sizeof *table->parts.fences.prefixes;
+}
+
+kv_status kv_table_check_writer(const struct kv_table *table, struct kv_err *err) {
+  uint32_t lowest = table->parts.footer.lowest_writer;
+  if (lowest <= KV_TABLE_VERSION) return KV_OK;
+  return kv_fail(err, KV_VERSION,
+                 "table %016" PRIx64 ": needs a writer of format %" PRIu32
+                 ", this program writes %d",
+                 table->place.id, lowest, KV_TABLE_VERSION);
+}
+
+/* ---- Data blocks */
+
+kv_status kv_table_fail(const struct kv_table *table, uint32_t block, kv_status status,
+                        const struct kv_err *inner, struct kv_err *err) {
+  if (status == KV_NOMEM) return kv_fail_nomem(err);
+  return kv_fail(err, status, "table %016" PRIx64 ": block at %" PRIu64 ": %s", table->place.id,
+                 kv_fences_offset(&table->parts.fences, block), inner->text);
+}
+
+kv_status kv_table_decode(const struct kv_table *table, uint32_t block, uint8_t *stored,
+                          uint8_t **bytes, size_t *size, struct kv_err *err) {
+  uint64_t offset = kv_fences_offset(&table->parts.fences, block);
+  size_t stored_size = kv_fences_size(&table->parts.fences, block);
+  kv_stats_add(table->stats, KV_STAT_BLOCKS_READ, 1);
+  kv_stats_add(table->stats, KV_STAT_BLOCK_BYTES_READ, stored_size);
+  kv_stats_add(table->stats, KV_STAT_CHECKSUMS, 1);
+  struct kv_stored parsed;
+  kv_status status =
+      kv_stored_check(&parsed, kv_slice_of(stored, stored_size), &table->place, offset, err);
+  uint8_t *plain = stored;
+  if (!status && parsed.compressed) {
+    plain = kv_alloc(parsed.raw_size, 1);
+    status =
+        plain ? kv_stored_decode(&parsed, plain, &table->place, offset, err) : kv_fail_nomem(err);
+    kv_free(stored);
+  }
+  if (status) {
+    kv_free(plain);
+    return status;
+  }
+  *bytes = plain;
+  *size = parsed.raw_size;
+  return KV_OK;
+}
+
+kv_status kv_table_read_block(const struct kv_table *table, uint32_t block, uint8_t **bytes,
+                              size_t *size, struct kv_err *err) {
+  struct kv_range range = {kv_fences_offset(&table->parts.fences, block),
+                           kv_fences_size(&table->parts.fences, block), NULL};
+  range.into = kv_alloc(range.size, 1);
+  if (!range.into) return kv_fail_nomem(err);
+  kv_status status = kv_env_read(table->env, table->file, &range, 1, err);
+  if (status) {
+    kv_free(range.into);
+    return status;
+  }
+  return kv_table_decode(table, block, range.into, bytes, size, err);
+}
+
+struct kv_cache_entry *kv_table_cached(const struct kv_table *table, uint32_t block) {
+  struct kv_cache_entry *entry =
+      kv_cache_lookup(table->cache, table->owner, kv_fences_offset(&table->parts.fences, block));
+  kv_stats_add(table->stats, entry ? KV_STAT_CACHE_HITS : KV_STAT_CACHE_MISSES, 1);
+  return entry;
+}
+
+kv_status kv_table_load(const struct kv_table *table, uint32_t block, struct kv_cache_entry **entry,
+                        struct kv_err *err) {
+  *entry = kv_table_cached(table, block);
+  if (*entry) return KV_OK;
+  uint8_t *bytes;
+  size_t size;
+  kv_status status = kv_table_read_block(table, block, &bytes, &size, err);
+  if (status) return status;
+  status = kv_cache_insert(table->cache, table->owner,
+                           kv_fences_offset(&table->parts.fences, block), bytes, size, entry, err);
+  if (status) kv_free(bytes);
+  return status;
+}
+
+kv_status kv_table_parse(const struct kv_table *table, uint32_t block, struct kv_slice bytes,
+                         struct kv_block *parsed, struct kv_err *err) {
+  struct kv_err inner;
+  kv_status status = kv_block_init(parsed, bytes, &inner);
+  return status ? kv_table_fail(table, block, status, &inner, err) : KV_OK;
+}
+
+/* ---- Lookups */
+
+bool kv_table_in_bounds(const struct kv_table *table, struct kv_slice key) {
+  return kv_slice_compare(key, kv_buf_slice(&table->info.smallest)) >= 0 &&
+         kv_slice_compare(key, kv_buf_slice(&table->info.largest)) <= 0;
+}
+
+/* Bounds and filter: false when the file cannot have the key. */
+static bool may_have(const struct kv_table *table, struct kv_slice key, uint64_t hash) {
+  if (!kv_table_in_bounds(table, key)) return false;
+  if (!table->parts.filter.lines) return true;
+  kv_stats_add(table->stats, KV_STAT_FILTER_CHECKS, 1);
+  if (kv_filter_may_contain(&table->parts.filter, hash)) return true;
+  kv_stats_add(table->stats, KV_STAT_FILTER_USEFUL, 1);
+  return false;
+}
+
+kv_status kv_table_find(const struct kv_table *table, uint32_t block, struct kv_cache_entry *entry,
+                        struct kv_lookup *lookup, struct kv_err *err) {
+  struct kv_block parsed;
+  struct kv_slice bytes = kv_slice_of(kv_cache_data(entry), kv_cache_size(entry));
+  kv_status status = kv_table_parse(table, block, bytes, &parsed, err);
+  if (status) return status;
+  struct kv_err inner;
+  enum kv_block_answer answer;
+  status = kv_block_get(&parsed, lookup->key, lookup->hash, &answer, &lookup->value, &inner);
+  if (status) return kv_table_fail(table, block, status, &inner, err);
+  if (answer == KV_BLOCK_PUT) {
+    lookup->answer = KV_TABLE_PUT;
+    kv_cache_pin(entry);
+    lookup->pin = entry;
+  } else if (answer == KV_BLOCK_DELETED) {
+    lookup->answer = KV_TABLE_DELETED;
+  } else if (table->parts.filter.lines) {
+    kv_stats_add(table->stats, KV_STAT_FILTER_FALSE_POSITIVES, 1);
+  }
+  return KV_OK;
+}
+
+kv_status kv_table_get(struct kv_table *table, struct kv_lookup *lookup, struct kv_err *err) {
+  lookup->answer = KV_TABLE_NONE;
+  lookup->value = (struct kv_slice){0};
+  lookup->pin = NULL;
+  if (!may_have(table, lookup->key, lookup->hash)) return KV_OK;
+  uint32_t block = kv_fences_find(&table->parts.fences, lookup->key, 0);
+  struct kv_cache_entry *entry;
+  kv_status status = kv_table_load(table, block, &entry, err);
+  if (status) return status;
+  status = kv_table_find(table, block, entry, lookup, err);
+  kv_cache_unpin(entry);
+  return status;
+}
+
+kv_status kv_table_probe(struct kv_table *table, struct kv_slice key, uint64_t hash,
+                         enum kv_table_probe *answer, struct kv_err *err) {
+  *answer = KV_PROBE_NONE;
+  if (!may_have(table, key, hash)) return KV_OK;
+  uint32_t block = kv_fences_find(&table->parts.fences, key, 0);
+  struct kv_cache_entry *entry = kv_table_cached(table, block);
+  if (!entry) {
+    *answer = KV_PROBE_UNKNOWN;
+    return KV_OK;
+  }
+  struct kv_lookup lookup = {.key = key, .hash = hash, .answer = KV_TABLE_NONE};
+  kv_status status = kv_table_find(table, block, entry, &lookup, err);
+  if (lookup.answer == KV_TABLE_PUT) *answer = KV_PROBE_PUT;
+  if (lookup.answer == KV_TABLE_DELETED) *answer = KV_PROBE_DELETED;
+  kv_cache_unpin(lookup.pin);
+  kv_cache_unpin(entry);
+  return status;
+}

@@ -1,0 +1,143 @@
+/* Reads a whole table file and checks all that it claims: parts, every block's checksum, order of keys,
+** first keys against fences, hash indexes, filter, counts, bounds and digest. Data blocks are read past the
+** cache, so that what is on disk now is judged, not what was read before.
+** Thread rule: any thread. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "hash.h"
+#include "mem.h"
+#include "table_impl.h"
+
+/* What the entries read so far add up to. */
+struct verify {
+  const struct kv_table *table;
+  struct kv_buf last_key;
+  struct kv_block_cursor cursor;
+  struct kv_digest digest;
+  uint64_t tombstones;
+  uint64_t key_bytes;
+  uint64_t value_bytes;
+};
+
+static kv_status fault(const struct verify *verify, uint32_t block, const char *what,
+                       struct kv_err *err) {
+  const struct kv_table *table = verify->table;
+  return kv_fail(err, KV_CORRUPT,
+                 "table %016" PRIx64 ": block at %" PRIu64 ": entry %" PRIu64 " of the file: %s",
+                 table->place.id, kv_fences_offset(&table->parts.fences, block),
+                 verify->digest.entries, what);
+}
+
+/* A point lookup of the entry under the cursor must find this very entry. */
+static kv_status check_lookup(const struct verify *verify, uint32_t block, struct kv_err *err) {
+  const struct kv_block_cursor *cursor = &verify->cursor;
+  struct kv_slice key = kv_buf_slice(&cursor->key), value;
+  uint64_t hash = kv_hash_key(key);
+  if (!kv_filter_may_contain(&verify->table->parts.filter, hash)) {
+    return fault(verify, block, "the filter denies it", err);
+  }
+  struct kv_err inner;
+  enum kv_block_answer answer;
+  kv_status status = kv_block_get(&cursor->block, key, hash, &answer, &value, &inner);
+  if (status) return kv_table_fail(verify->table, block, status, &inner, err);
+  enum kv_block_answer wanted = cursor->deleted ? KV_BLOCK_DELETED : KV_BLOCK_PUT;
+  if (answer != wanted || value.data != cursor->value.data) {
+    return fault(verify, block, "a lookup misses it", err);
+  }
+  return KV_OK;
+}
+
+static kv_status check_entry(struct verify *verify, uint32_t block, struct kv_err *err) {
+  const struct kv_block_cursor *cursor = &verify->cursor;
+  struct kv_slice key = kv_buf_slice(&cursor->key);
+  if (verify->digest.entries && kv_slice_compare(kv_buf_slice(&verify->last_key), key) >= 0) {
+    return fault(verify, block, "keys are not ascending", err);
+  }
+  kv_status status = check_lookup(verify, block, err);
+  if (status) return status;
+  kv_buf_clear(&verify->last_key);
+  kv_buf_append(&verify->last_key, key.data, key.size);
+  if (verify->last_key.status) return kv_fail_nomem(err);
+  verify->tombstones += cursor->deleted;
+  verify->key_bytes += key.size;
+  verify->value_bytes += cursor->value.size;
+  kv_digest_add(&verify->digest, key, cursor->value, cursor->deleted);
+  return KV_OK;
+}
+
+/* All entries of one parsed block. */
+static kv_status check_entries(struct verify *verify, uint32_t block, const struct kv_block *parsed,
+                               struct kv_err *err) {
+  struct kv_block_cursor *cursor = &verify->cursor;
+  struct kv_err inner;
+  kv_block_cursor_set(cursor, parsed);
+  kv_status status = kv_block_cursor_first(cursor, &inner);
+  if (!status && !kv_slice_equal(kv_buf_slice(&cursor->key),
+                                 kv_fences_key(&verify->table->parts.fences, block))) {
+    return fault(verify, block, "the first key is not the fence", err);
+  }
+  while (!status && cursor->valid) {
+    kv_status entry_status = check_entry(verify, block, err);
+    if (entry_status) return entry_status;
+    status = kv_block_cursor_next(cursor, &inner);
+  }
+  return status ? kv_table_fail(verify->table, block, status, &inner, err) : KV_OK;
+}
+
+static kv_status check_block(struct verify *verify, uint32_t block, struct kv_err *err) {
+  uint8_t *bytes;
+  size_t size;
+  kv_status status = kv_table_read_block(verify->table, block, &bytes, &size, err);
+  if (status) return status;
+  struct kv_block parsed;
+  status = kv_table_parse(verify->table, block, kv_slice_of(bytes, size), &parsed, err);
+  if (!status) status = check_entries(verify, block, &parsed, err);
+  kv_free(bytes);
+  return status;
+}
+
+static kv_status check_totals(const struct verify *verify, struct kv_err *err) {
+  const struct kv_table *table = verify->table;
+  const struct kv_table_properties *wanted = &table->parts.properties;
+  const char *what = NULL;
+  if (verify->digest.entries != wanted->entries || verify->tombstones != wanted->tombstones) {
+    what = "entry counts";
+  } else if (verify->key_bytes != wanted->key_bytes || verify->value_bytes != wanted->value_bytes) {
+    what = "raw bytes";
+  } else if (verify->digest.sum != wanted->digest) {
+    what = "digest";
+  } else if (!kv_slice_equal(kv_buf_slice(&verify->last_key), wanted->largest)) {
+    what = "largest key";
+  }
+  if (!what) return KV_OK;
+  return kv_fail(err, KV_CORRUPT, "table %016" PRIx64 ": %s of entries and properties differ",
+                 table->place.id, what);
+}
+
+/* Footer, filter, fences and properties as they are on disk now. */
+static kv_status check_parts(const struct kv_table *table, struct kv_err *err) {
+  struct kv_table_parts parts;
+  kv_status status =
+      kv_table_parts_load(&parts, table->env, table->file, table->info.bytes, &table->place, err);
+  if (status) return status;
+  bool same = parts.footer.checksum == table->parts.footer.checksum;
+  kv_table_parts_release(&parts);
+  if (same) return KV_OK;
+  return kv_fail(err, KV_CORRUPT, "table %016" PRIx64 ": the footer changed", table->place.id);
+}
+
+kv_status kv_table_verify(struct kv_table *table, struct kv_digest *digest, struct kv_err *err) {
+  struct verify verify = {.table = table};
+  kv_buf_init(&verify.last_key);
+  kv_block_cursor_init(&verify.cursor);
+  kv_status status = check_parts(table, err);
+  for (uint32_t block = 0; block < table->parts.fences.count && !status; block++) {
+    status = check_block(&verify, block, err);
+  }
+  if (!status) status = check_totals(&verify, err);
+  if (!status && digest) *digest = verify.digest;
+  kv_block_cursor_release(&verify.cursor);
+  kv_buf_release(&verify.last_key);
+  return status;
+}
