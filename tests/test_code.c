@@ -174,8 +174,8 @@ START_TEST(reader_survives_random_bytes) {
     kv_reader_init(&reader, kv_slice_of(bytes, size));
     while (kv_reader_left(&reader)) {
       struct kv_slice got = kv_reader_slice(&reader);
-      ck_assert_uint_le(got.size, size);
-      if (got.size) ck_assert(got.data >= bytes && got.data + got.size <= bytes + size);
+      bool inside = !got.size || (got.data >= bytes && got.data + got.size <= bytes + size);
+      if (!inside) ck_abort_msg("seed %llu", (unsigned long long)seed);
       (void)kv_reader_varint(&reader);
     }
     kv_free(bytes);
