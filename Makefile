@@ -20,7 +20,7 @@ ENGINE_SRC = $(wildcard engine/*.c)
 EXT_SRC = $(wildcard ext/*.c)
 ENGINE_OBJ = $(ENGINE_SRC:%.c=$(BUILD)/%.o)
 EXT_OBJ = $(EXT_SRC:%.c=$(BUILD)/%.o)
-# For programs that bring their own SQLite: the SQL side calls it directly.
+# For programs that link it statically beside SQLite (core_*, embed_static).
 CORE_OBJ = $(EXT_SRC:%.c=$(BUILD)/core/%.o)
 # For crash tests: both sides with named kill points.
 KILL_OBJ = $(ENGINE_SRC:%.c=$(BUILD)/test/%.o) $(EXT_SRC:%.c=$(BUILD)/test/%.o)
@@ -29,12 +29,13 @@ KILL_OBJ = $(ENGINE_SRC:%.c=$(BUILD)/test/%.o) $(EXT_SRC:%.c=$(BUILD)/test/%.o)
 program = $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard $(1:%=tests/%_*.c))))
 HARNESS_SRC = $(wildcard tests/harness*.c tests/catalog*.c)
 HARNESS_OBJ = $(HARNESS_SRC:%.c=$(BUILD)/%.o)
+CORE_HARNESS_OBJ = $(filter-out %/catalog.o,$(HARNESS_SRC:%.c=$(BUILD)/core/%.o))
 UNIT_BIN = $(call program,test)
 CORE_BIN = $(call program,core) $(filter %/embed_static,$(call program,embed))
 LOADED_BIN = $(filter-out $(CORE_BIN),$(call program,model crash sql embed))
 PROGRAMS = $(LOADED_BIN) $(CORE_BIN) $(UNIT_BIN)
 SCRIPTS = $(wildcard tests/*_check.sh tests/embed_*.py)
-PROGRAM_OBJ = $(PROGRAMS:=.o)
+PROGRAM_OBJ = $(UNIT_BIN:=.o) $(LOADED_BIN:=.o) $(CORE_BIN:$(BUILD)/%=$(BUILD)/core/%.o)
 C_FILES = $(wildcard engine/*.[ch] ext/*.[ch] tests/*.[ch])
 
 COLFAM_SO = $(abspath $(BUILD))/colfam.so
@@ -61,7 +62,8 @@ $(BUILD)/exports.map: Makefile
 $(BUILD)/libkv.a: $(ENGINE_OBJ)
 $(BUILD)/libcolfam.a: $(CORE_OBJ) $(ENGINE_OBJ)
 $(BUILD)/libharness.a: $(HARNESS_OBJ)
-$(BUILD)/libkv.a $(BUILD)/libcolfam.a $(BUILD)/libharness.a:
+$(BUILD)/core/libharness.a: $(CORE_HARNESS_OBJ)
+$(BUILD)/libkv.a $(BUILD)/libcolfam.a $(BUILD)/libharness.a $(BUILD)/core/libharness.a:
 	rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/%.o: %.c
@@ -76,12 +78,12 @@ $(BUILD)/test/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(BASE_FLAGS) -DCOLFAM_TEST $(CFLAGS) $(SANITIZE) -c -o $@ $<
 
-$(PROGRAM_OBJ) $(HARNESS_OBJ): \
+$(PROGRAM_OBJ) $(HARNESS_OBJ) $(CORE_HARNESS_OBJ): \
   BASE_FLAGS += -DCOLFAM_SO='"$(COLFAM_SO)"' -DCOLFAM_TEST_SO='"$(COLFAM_TEST_SO)"'
 
 # Names what is missing before the compiler does; asks no network.
 $(ENGINE_OBJ) $(EXT_OBJ) $(CORE_OBJ) $(KILL_OBJ): | $(BUILD)/deps-build
-$(PROGRAM_OBJ) $(HARNESS_OBJ): | $(BUILD)/deps-test
+$(PROGRAM_OBJ) $(HARNESS_OBJ) $(CORE_HARNESS_OBJ): | $(BUILD)/deps-test
 $(BUILD)/deps-%:
 	@mkdir -p $(@D)
 	@bash tests/deps.sh --check $*
@@ -90,7 +92,7 @@ $(BUILD)/deps-%:
 $(UNIT_BIN): %: %.o $(BUILD)/libharness.a $(BUILD)/libkv.a
 	$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) $(LIBS)
 
-$(CORE_BIN): %: %.o $(BUILD)/libharness.a $(BUILD)/libcolfam.a
+$(CORE_BIN): $(BUILD)/%: $(BUILD)/core/%.o $(BUILD)/core/libharness.a $(BUILD)/libcolfam.a
 	$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) -lsqlite3 $(LIBS)
 
 $(LOADED_BIN): %: %.o $(BUILD)/libharness.a | $(BUILD)/colfam.so $(BUILD)/test/colfam.so
@@ -147,4 +149,4 @@ check-valgrind: $(UNIT_BIN) $(CORE_BIN)
 	  bash tests/run.sh $(UNIT_BIN) $(CORE_BIN)
 
 -include $(patsubst %.o,%.d,$(ENGINE_OBJ) $(EXT_OBJ) $(CORE_OBJ) $(KILL_OBJ) $(HARNESS_OBJ) \
-  $(PROGRAM_OBJ))
+  $(CORE_HARNESS_OBJ) $(PROGRAM_OBJ))
