@@ -34,7 +34,7 @@ UNIT_BIN = $(call program,test)
 CORE_BIN = $(call program,core) $(filter %/embed_static,$(call program,embed))
 LOADED_BIN = $(filter-out $(CORE_BIN),$(call program,model crash sql embed))
 PROGRAMS = $(LOADED_BIN) $(CORE_BIN) $(UNIT_BIN)
-SCRIPTS = $(wildcard tests/*_check.sh tests/embed_*.py)
+SCRIPTS = $(wildcard tests/*_check.sh tests/*_check.py tests/embed_*.py)
 PROGRAM_OBJ = $(UNIT_BIN:=.o) $(LOADED_BIN:=.o) $(CORE_BIN:$(BUILD)/%=$(BUILD)/core/%.o)
 C_FILES = $(wildcard engine/*.[ch] ext/*.[ch] tests/*.[ch])
 
