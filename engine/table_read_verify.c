@@ -7,7 +7,7 @@
 
 #include "hash.h"
 #include "mem.h"
-#include "table_impl.h"
+#include "table_read_inside.h"
 
 /* What the entries read so far add up to. */
 struct verify {

@@ -7,7 +7,7 @@
 
 #include "hash.h"
 #include "mem.h"
-#include "table_impl.h"
+#include "table_read_inside.h"
 
 #define ROUND_BYTES ((size_t)8 << 20)
 

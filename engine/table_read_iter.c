@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "mem.h"
-#include "table_impl.h"
+#include "table_read_inside.h"
 
 struct table_iter {
   struct kv_iter base; /* first: the ops cast back */

@@ -1,7 +1,7 @@
-/* The inside of a kv_table, shared by table_read.c, table_multi.c, table_iter.c and table_verify.c, and by
+/* The inside of a kv_table, shared by table_read.c, table_read_multi.c, table_read_iter.c and table_read_verify.c, and by
 ** nobody else. */
-#ifndef KV_TABLE_IMPL_H
-#define KV_TABLE_IMPL_H
+#ifndef KV_TABLE_READ_INSIDE_H
+#define KV_TABLE_READ_INSIDE_H
 
 #include "table_format.h"
 #include "table_read.h"
