@@ -6,14 +6,16 @@
 
 #include "sqlite_api.h"
 
+struct colfam_drop;
 struct colfam_table;
 struct colfam_vtab;
 
 struct colfam_conn {
   sqlite3 *db;
-  int refs; /* one a registration */
+  int refs;                    /* one a registration */
   struct colfam_vtab *vtabs;   /* all connected now */
   struct colfam_table *tables; /* all opened now */
+  struct colfam_drop *drops;   /* DROPs of the transaction in progress (drop.h) */
 };
 struct colfam_conn *colfam_conn_new(sqlite3 *db);
 struct colfam_conn *colfam_conn_ref(struct colfam_conn *conn);

@@ -28,19 +28,28 @@ struct colfam_table {
   /* The cached view: good while DATA_VERSION is the same (invariant 1, Currency). */
   struct kv_view *view;
   unsigned data_version;
-  bool view_current;
+  bool dead_rows;     /* t_cflog may hold rows at or below flushed_seq */
+  bool options_stale; /* a rolled-back command may have changed options */
+  int proof;          /* what a commit proves for removals (reclaim.c), noted by xSync */
 };
 
 /* The connection's table of this name, opened when needed (reads t_cfmeta). The vtab joins it. */
 int colfam_table_open(struct colfam_vtab *vtab, struct colfam_table **table, char **message);
+/* The shadow tables may have got another name since it was opened: the vtab's schema is the newest. */
+int colfam_table_follow_name(struct colfam_table *table, const struct colfam_vtab *vtab);
+/* SQL.md's limits of place: only the main schema, only UTF-8. */
+int colfam_table_refuse_place(sqlite3 *db, const char *database, const char *table, char **message);
 /* The vtab leaves; the table goes with the last vtab, unless a transaction still holds it. */
 void colfam_table_leave(struct colfam_vtab *vtab);
-void colfam_table_free_unused(struct colfam_table *table);
+/* Frees the table when neither vtab nor transaction uses it. */
+void colfam_table_free(struct colfam_table *table);
 
 /* A view of the committed state, with a reference for the caller: inside a write transaction on the table
 ** the base view, else the snapshot's. */
 int colfam_table_view(struct colfam_table *table, struct kv_view **view, char **message);
 struct kv_batch *colfam_table_batch(struct colfam_table *table); /* borrowed, or NULL */
+/* Takes `view` over as the cached one. */
+void colfam_table_set_view(struct colfam_table *table, struct kv_view *view, unsigned data_version);
 /* Forgets the cached view: the next read asks the shadow tables. */
 void colfam_table_forget_view(struct colfam_table *table);
 int colfam_table_data_version(struct colfam_table *table, unsigned *version);
@@ -57,6 +66,7 @@ int colfam_anchor_begin(struct colfam_conn *conn, const char *name, struct colfa
                         char **message);
 void colfam_anchor_end(struct colfam_anchor *anchor);
 /* A table's vtabs are found here by schema and name (ASCII case ignored). */
-struct colfam_vtab *colfam_conn_find(struct colfam_conn *conn, const char *database, const char *name);
+struct colfam_vtab *colfam_conn_find(struct colfam_conn *conn, const char *database,
+                                     const char *name);
 
 #endif

@@ -4,6 +4,8 @@
 #ifndef COLFAM_VTAB_H
 #define COLFAM_VTAB_H
 
+#include <stdbool.h>
+
 #include "engine/kv.h"
 #include "schema.h"
 #include "sqlite_api.h"
@@ -15,8 +17,9 @@ struct colfam_vtab {
   sqlite3_vtab base; /* first: SQLite's */
   struct colfam_conn *conn;
   struct colfam_schema *schema;
-  char *database; /* schema name: "main" */
+  char *database;             /* schema name: "main" */
   struct colfam_table *table; /* NULL until opened */
+  bool joining;               /* between xBegin and the first savepoint callback */
   struct colfam_vtab *next;   /* of the connection's vtabs */
 };
 

@@ -1,0 +1,125 @@
+/* Functions that name a table (table.h). SQLITE_FCNTL_DATA_VERSION is stale outside a read transaction, and
+** two nested SELECTs there may see two states (ARCHITECTURE.md, invariant 1, Anchor): so one SELECT on the
+** table's schema is stepped first and held over everything that follows. */
+#include <string.h>
+
+#include "error.h"
+#include "table.h"
+
+struct colfam_vtab *colfam_conn_find(struct colfam_conn *conn, const char *database,
+                                     const char *name) {
+  for (struct colfam_vtab *vtab = conn->vtabs; vtab; vtab = vtab->next)
+    if (sqlite3_stricmp(vtab->schema->table, name) == 0 &&
+        (!database || sqlite3_stricmp(vtab->database, database) == 0))
+      return vtab;
+  return NULL;
+}
+
+/* One identifier at *text, quoted or bare, into `into` (as long as the text); false when there is none. */
+static bool take_name(const char **text, char *into) {
+  const char *p = *text;
+  char quote = *p == '[' ? ']' : *p;
+  if (quote == '"' || quote == '`' || quote == '\'' || quote == ']') {
+    for (p++;; p++) {
+      if (!*p) return false;
+      if (*p == quote && (quote == ']' || p[1] != quote)) break;
+      if (*p == quote) p++;
+      *into++ = *p;
+    }
+    p++;
+  } else {
+    while (*p && *p != '.') *into++ = *p++;
+  }
+  *into = 0;
+  *text = p;
+  return true;
+}
+
+struct table_name {
+  char *database; /* NULL when not given */
+  char *table;
+  char *memory;
+};
+
+static int parse_name(const char *text, struct table_name *name, char **message) {
+  size_t length = strlen(text);
+  name->memory = sqlite3_malloc64(2 * length + 2);
+  if (!name->memory) return SQLITE_NOMEM;
+  char *first = name->memory, *second = name->memory + length + 1;
+  const char *p = text;
+  bool good = take_name(&p, first);
+  bool qualified = good && *p == '.';
+  if (qualified) {
+    p++;
+    good = take_name(&p, second);
+  }
+  if (!good || *p || !*(qualified ? second : first)) {
+    sqlite3_free(name->memory);
+    name->memory = NULL;
+    return colfam_error(message, SQLITE_ERROR, "\"%s\" is no table name", text);
+  }
+  name->database = qualified ? first : NULL;
+  name->table = qualified ? second : first;
+  return SQLITE_OK;
+}
+
+/* Preparing a SELECT on the table makes SQLite connect it. */
+static int connect_table(sqlite3 *db, const struct table_name *name, char **message) {
+  char *sql = name->database ? sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\" LIMIT 0",
+                                               name->database, name->table)
+                             : sqlite3_mprintf("SELECT 1 FROM \"%w\" LIMIT 0", name->table);
+  if (!sql) return SQLITE_NOMEM;
+  sqlite3_stmt *statement;
+  int rc = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
+  sqlite3_free(sql);
+  sqlite3_finalize(statement);
+  return rc == SQLITE_OK ? rc : colfam_error(message, rc, "%s", sqlite3_errmsg(db));
+}
+
+static int hold_transaction(sqlite3 *db, const char *database, sqlite3_stmt **hold,
+                            char **message) {
+  char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_master LIMIT 1", database);
+  if (!sql) return SQLITE_NOMEM;
+  int rc = sqlite3_prepare_v2(db, sql, -1, hold, NULL);
+  sqlite3_free(sql);
+  if (rc == SQLITE_OK) rc = sqlite3_step(*hold);
+  if (rc == SQLITE_ROW || rc == SQLITE_DONE) return SQLITE_OK;
+  return colfam_error(message, rc, "%s", sqlite3_errmsg(db));
+}
+
+static int find_vtab(struct colfam_conn *conn, const struct table_name *name,
+                     struct colfam_vtab **vtab, char **message) {
+  int rc = connect_table(conn->db, name, message);
+  if (rc != SQLITE_OK) return rc;
+  *vtab = colfam_conn_find(conn, name->database, name->table);
+  if (*vtab) return SQLITE_OK;
+  return colfam_error(message, SQLITE_ERROR, "%s is no colfam table", name->table);
+}
+
+static int take_view(struct colfam_anchor *anchor, char **message) {
+  int rc = colfam_vtab_view(anchor->vtab, &anchor->view, &anchor->batch);
+  if (rc == SQLITE_OK) return rc;
+  const char *text = anchor->vtab->base.zErrMsg;
+  return text ? colfam_error(message, rc, "%s", text) : rc;
+}
+
+int colfam_anchor_begin(struct colfam_conn *conn, const char *text, struct colfam_anchor *anchor,
+                        char **message) {
+  memset(anchor, 0, sizeof *anchor);
+  struct table_name name = {NULL, NULL, NULL};
+  int rc = parse_name(text, &name, message);
+  if (rc != SQLITE_OK) return rc;
+  rc = find_vtab(conn, &name, &anchor->vtab, message);
+  if (rc == SQLITE_OK)
+    rc = hold_transaction(conn->db, anchor->vtab->database, &anchor->hold, message);
+  if (rc == SQLITE_OK) rc = take_view(anchor, message);
+  sqlite3_free(name.memory);
+  if (rc != SQLITE_OK) colfam_anchor_end(anchor);
+  return rc;
+}
+
+void colfam_anchor_end(struct colfam_anchor *anchor) {
+  kv_view_unref(anchor->view);
+  sqlite3_finalize(anchor->hold);
+  memset(anchor, 0, sizeof *anchor);
+}

@@ -1,0 +1,568 @@
+/* The shadow tables, read with suspicion and written in absolute terms.
+**
+** Every statement names its table with the schema, so that a temp table of the same name is never meant.
+** Reading steps a cached statement to its end or resets it: a statement left open would keep locks and make
+** VACUUM impossible. */
+#include "catalog.h"
+
+#include <string.h>
+
+#include "error.h"
+
+/* Format of the shadow tables and of everything they name; FORMAT.md, Versions. */
+#define FORMAT_VERSION 1
+
+static const char *const sql_texts[COLFAM_SQL_COUNT] = {
+    [COLFAM_SQL_META] = "SELECT name, value FROM \"%w\".\"%w_cfmeta\"",
+    [COLFAM_SQL_FILES] =
+        "SELECT id, level, seq, smallest, largest, bytes, entries, tombstones, checksum"
+        " FROM \"%w\".\"%w_cffile\"",
+    [COLFAM_SQL_LAST] =
+        "SELECT seq, nonce, rows FROM \"%w\".\"%w_cflog\" ORDER BY seq DESC LIMIT 1",
+    [COLFAM_SQL_ROWS] = "SELECT seq, nonce, gen, rows, batch FROM \"%w\".\"%w_cflog\""
+                        " WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq",
+    [COLFAM_SQL_LOG_PUT] =
+        "INSERT OR REPLACE INTO \"%w\".\"%w_cflog\"(seq, nonce, gen, rows, batch)"
+        " VALUES(?1, ?2, ?3, ?4, ?5)",
+    [COLFAM_SQL_LOG_DELETE] = "DELETE FROM \"%w\".\"%w_cflog\" WHERE seq = ?1",
+    [COLFAM_SQL_LOG_TRIM] = "DELETE FROM \"%w\".\"%w_cflog\" WHERE seq IN (SELECT seq FROM"
+                            " \"%w\".\"%w_cflog\" WHERE seq <= ?1 ORDER BY seq LIMIT ?2)",
+    [COLFAM_SQL_FILE_PUT] = "INSERT OR REPLACE INTO \"%w\".\"%w_cffile\"(id, level, seq, smallest,"
+                            " largest, bytes, entries, tombstones, checksum)"
+                            " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    [COLFAM_SQL_FILE_DELETE] = "DELETE FROM \"%w\".\"%w_cffile\" WHERE id = ?1",
+    [COLFAM_SQL_META_PUT] =
+        "INSERT OR REPLACE INTO \"%w\".\"%w_cfmeta\"(name, value) VALUES(?1, ?2)",
+};
+
+static const char *const shadow_names[] = {"cfmeta", "cffile", "cflog"};
+#define SHADOW_COUNT (sizeof shadow_names / sizeof *shadow_names)
+
+int colfam_catalog_init(struct colfam_catalog *catalog, sqlite3 *db, const char *database,
+                        const char *table) {
+  memset(catalog, 0, sizeof *catalog);
+  catalog->db = db;
+  catalog->database = sqlite3_mprintf("%s", database);
+  catalog->table = sqlite3_mprintf("%s", table);
+  if (catalog->database && catalog->table) return SQLITE_OK;
+  colfam_catalog_release(catalog);
+  return SQLITE_NOMEM;
+}
+
+void colfam_catalog_close(struct colfam_catalog *catalog) {
+  for (int i = 0; i < COLFAM_SQL_COUNT; i++) {
+    sqlite3_finalize(catalog->statements[i]);
+    catalog->statements[i] = NULL;
+  }
+}
+
+void colfam_catalog_release(struct colfam_catalog *catalog) {
+  colfam_catalog_close(catalog);
+  sqlite3_free(catalog->database);
+  sqlite3_free(catalog->table);
+  memset(catalog, 0, sizeof *catalog);
+}
+
+void colfam_catalog_set_name(struct colfam_catalog *catalog, char *table) {
+  colfam_catalog_close(catalog);
+  sqlite3_free(catalog->table);
+  catalog->table = table;
+}
+
+/* SQLite's own message becomes ours; the code goes back unchanged (invariant 6). */
+static int sql_error(struct colfam_catalog *catalog, int rc, char **message) {
+  if (rc == SQLITE_OK || rc == SQLITE_NOMEM) return rc;
+  return colfam_error(message, rc, "%s", sqlite3_errmsg(catalog->db));
+}
+
+static int damaged(struct colfam_catalog *catalog, const char *shadow, const char *what,
+                   char **message) {
+  return colfam_error(message, SQLITE_CORRUPT_VTAB, "table %s: %s_%s: %s", catalog->table,
+                      catalog->table, shadow, what);
+}
+
+/* The cached statement, reset and unbound. */
+static int prepare(struct colfam_catalog *catalog, enum colfam_sql which, sqlite3_stmt **statement,
+                   char **message) {
+  *statement = catalog->statements[which];
+  if (*statement) return SQLITE_OK;
+  const char *d = catalog->database, *t = catalog->table;
+  char *sql = sqlite3_mprintf(sql_texts[which], d, t, d, t);
+  if (!sql) return SQLITE_NOMEM;
+  int rc = sqlite3_prepare_v3(catalog->db, sql, -1, SQLITE_PREPARE_PERSISTENT, statement, NULL);
+  sqlite3_free(sql);
+  if (rc != SQLITE_OK) return sql_error(catalog, rc, message);
+  catalog->statements[which] = *statement;
+  return SQLITE_OK;
+}
+
+/* Ends a statement's use; rc is what its last step gave. Borrowed bindings are let go. */
+static int finish(struct colfam_catalog *catalog, sqlite3_stmt *statement, int rc, char **message) {
+  if (rc == SQLITE_ROW || rc == SQLITE_DONE) rc = SQLITE_OK;
+  rc = sql_error(catalog, rc, message);
+  sqlite3_reset(statement);
+  sqlite3_clear_bindings(statement);
+  return rc;
+}
+
+static int run(struct colfam_catalog *catalog, sqlite3_stmt *statement, char **message) {
+  return finish(catalog, statement, sqlite3_step(statement), message);
+}
+
+int colfam_catalog_prepare_writes(struct colfam_catalog *catalog, char **message) {
+  static const enum colfam_sql used[] = {COLFAM_SQL_LOG_PUT, COLFAM_SQL_LOG_DELETE,
+                                         COLFAM_SQL_LOG_TRIM};
+  for (size_t i = 0; i < sizeof used / sizeof *used; i++) {
+    sqlite3_stmt *statement;
+    int rc = prepare(catalog, used[i], &statement, message);
+    if (rc != SQLITE_OK) return rc;
+  }
+  return SQLITE_OK;
+}
+
+/* ---- DDL */
+
+static int exec(struct colfam_catalog *catalog, char *sql, char **message) {
+  if (!sql) return SQLITE_NOMEM;
+  int rc = sqlite3_exec(catalog->db, sql, NULL, NULL, NULL);
+  sqlite3_free(sql);
+  return sql_error(catalog, rc, message);
+}
+
+static bool shadow_is_there(struct colfam_catalog *catalog, const char *shadow) {
+  char *name = sqlite3_mprintf("%s_%s", catalog->table, shadow);
+  bool there = name && sqlite3_table_column_metadata(catalog->db, catalog->database, name, NULL,
+                                                     NULL, NULL, NULL, NULL, NULL) == SQLITE_OK;
+  sqlite3_free(name);
+  return there;
+}
+
+static int put_meta(struct colfam_catalog *catalog, const char *name, sqlite3_int64 value,
+                    char **message) {
+  sqlite3_stmt *statement;
+  int rc = prepare(catalog, COLFAM_SQL_META_PUT, &statement, message);
+  if (rc != SQLITE_OK) return rc;
+  sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC);
+  sqlite3_bind_int64(statement, 2, value);
+  return run(catalog, statement, message);
+}
+
+static int put_uuid(struct colfam_catalog *catalog, char **message) {
+  sqlite3_stmt *statement;
+  int rc = prepare(catalog, COLFAM_SQL_META_PUT, &statement, message);
+  if (rc != SQLITE_OK) return rc;
+  sqlite3_bind_text(statement, 1, "uuid", -1, SQLITE_STATIC);
+  sqlite3_bind_blob(statement, 2, catalog->uuid, sizeof catalog->uuid, SQLITE_STATIC);
+  return run(catalog, statement, message);
+}
+
+int colfam_catalog_put_option(struct colfam_catalog *catalog, const char *name, const char *value,
+                              char **message) {
+  sqlite3_stmt *statement;
+  int rc = prepare(catalog, COLFAM_SQL_META_PUT, &statement, message);
+  if (rc != SQLITE_OK) return rc;
+  char *full = sqlite3_mprintf("option.%s", name);
+  if (!full) return SQLITE_NOMEM;
+  sqlite3_bind_text(statement, 1, full, -1, sqlite3_free);
+  sqlite3_bind_text(statement, 2, value, -1, SQLITE_TRANSIENT);
+  return run(catalog, statement, message);
+}
+
+static int fill_meta(struct colfam_catalog *catalog, const struct colfam_options *options,
+                     char **message) {
+  struct {
+    const char *name;
+    sqlite3_int64 value;
+  } const numbers[] = {{"lowest_reader", FORMAT_VERSION},
+                       {"lowest_writer", FORMAT_VERSION},
+                       {"flushed_seq", 0},
+                       {"flushed_nonce", 0},
+                       {"flushed_rows", options->track_rows ? 0 : -1}};
+  int rc = put_uuid(catalog, message);
+  for (size_t i = 0; rc == SQLITE_OK && i < sizeof numbers / sizeof *numbers; i++)
+    rc = put_meta(catalog, numbers[i].name, numbers[i].value, message);
+  char value[64];
+  const char *name;
+  for (int i = 0; rc == SQLITE_OK && (name = colfam_options_get(options, i, value)); i++)
+    rc = colfam_catalog_put_option(catalog, name, value, message);
+  return rc;
+}
+
+static int create_tables(struct colfam_catalog *catalog, char **message) {
+  const char *d = catalog->database, *t = catalog->table;
+  char *sql = sqlite3_mprintf(
+      "CREATE TABLE \"%w\".\"%w_cfmeta\"(name TEXT PRIMARY KEY, value) WITHOUT ROWID;"
+      "CREATE TABLE \"%w\".\"%w_cffile\"(id INTEGER PRIMARY KEY, level INTEGER, seq INTEGER,"
+      " smallest BLOB, largest BLOB, bytes INTEGER, entries INTEGER, tombstones INTEGER,"
+      " checksum INTEGER);"
+      "CREATE TABLE \"%w\".\"%w_cflog\"(seq INTEGER PRIMARY KEY, nonce INTEGER, gen INTEGER,"
+      " rows INTEGER, batch BLOB);",
+      d, t, d, t, d, t);
+  return exec(catalog, sql, message);
+}
+
+int colfam_catalog_create(struct colfam_catalog *catalog, const struct colfam_options *options,
+                          char **message) {
+  for (size_t i = 0; i < SHADOW_COUNT; i++)
+    if (shadow_is_there(catalog, shadow_names[i]))
+      return colfam_error(
+          message, SQLITE_ERROR,
+          "colfam keeps the state of table %s in a table named %s_%s, and one of that "
+          "name exists already: rename it, or choose another name",
+          catalog->table, catalog->table, shadow_names[i]);
+  sqlite3_randomness(sizeof catalog->uuid, catalog->uuid);
+  int rc = create_tables(catalog, message);
+  if (rc == SQLITE_OK) rc = fill_meta(catalog, options, message);
+  return rc;
+}
+
+int colfam_catalog_drop(struct colfam_catalog *catalog, char **message) {
+  colfam_catalog_close(catalog);
+  for (size_t i = 0; i < SHADOW_COUNT; i++) {
+    char *sql = sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_%s\"", catalog->database,
+                                catalog->table, shadow_names[i]);
+    int rc = exec(catalog, sql, message);
+    if (rc != SQLITE_OK) return rc;
+  }
+  return SQLITE_OK;
+}
+
+int colfam_catalog_rename(struct colfam_catalog *catalog, const char *table, char **message) {
+  colfam_catalog_close(catalog);
+  for (size_t i = 0; i < SHADOW_COUNT; i++) {
+    char *sql =
+        sqlite3_mprintf("ALTER TABLE \"%w\".\"%w_%s\" RENAME TO \"%w_%s\"", catalog->database,
+                        catalog->table, shadow_names[i], table, shadow_names[i]);
+    int rc = exec(catalog, sql, message);
+    if (rc != SQLITE_OK) return rc;
+  }
+  return SQLITE_OK;
+}
+
+int colfam_catalog_exists(struct colfam_catalog *catalog, bool *exists) {
+  *exists = false;
+  colfam_catalog_close(catalog);
+  if (!shadow_is_there(catalog, "cfmeta") || !shadow_is_there(catalog, "cflog")) return SQLITE_OK;
+  struct colfam_meta meta;
+  char *message = NULL;
+  int rc = colfam_catalog_read_meta(catalog, &meta, &message);
+  sqlite3_free(message);
+  if (rc == SQLITE_OK) *exists = memcmp(meta.uuid, catalog->uuid, sizeof meta.uuid) == 0;
+  return (rc & 0xff) == SQLITE_CORRUPT ? SQLITE_OK : rc;
+}
+
+/* ---- t_cfmeta */
+
+enum {
+  SEEN_UUID = 1,
+  SEEN_SEQ = 2,
+  SEEN_NONCE = 4,
+  SEEN_ROWS = 8,
+  SEEN_READER = 16,
+  SEEN_ALL = 31
+};
+
+/* One row of t_cfmeta into *meta; unknown names are a later version's and no concern of readers. */
+static int take_meta(struct colfam_catalog *catalog, sqlite3_stmt *row, struct colfam_meta *meta,
+                     int *seen, char **message) {
+  const char *name = (const char *)sqlite3_column_text(row, 0);
+  sqlite3_int64 number = sqlite3_column_int64(row, 1);
+  if (!name) return damaged(catalog, "cfmeta", "a row without a name", message);
+  if (strncmp(name, "option.", 7) == 0) {
+    const char *value = (const char *)sqlite3_column_text(row, 1);
+    return colfam_options_set(&meta->options, name + 7, value ? value : "", message);
+  }
+  if (strcmp(name, "uuid") == 0) {
+    const void *bytes = sqlite3_column_blob(row, 1);
+    if (sqlite3_column_bytes(row, 1) != sizeof meta->uuid || !bytes)
+      return damaged(catalog, "cfmeta", "uuid is not 16 bytes", message);
+    memcpy(meta->uuid, bytes, sizeof meta->uuid);
+    *seen |= SEEN_UUID;
+    return SQLITE_OK;
+  }
+  if (sqlite3_column_type(row, 1) != SQLITE_INTEGER) return SQLITE_OK;
+  if (strcmp(name, "flushed_seq") == 0) meta->flushed_seq = (uint64_t)number, *seen |= SEEN_SEQ;
+  if (strcmp(name, "flushed_nonce") == 0)
+    meta->flushed_nonce = (uint64_t)number, *seen |= SEEN_NONCE;
+  if (strcmp(name, "flushed_rows") == 0) meta->flushed_rows = number, *seen |= SEEN_ROWS;
+  if (strcmp(name, "lowest_reader") == 0) {
+    *seen |= SEEN_READER;
+    if (number > FORMAT_VERSION)
+      return colfam_error(
+          message, SQLITE_ERROR,
+          "table %s: written by a newer colfam (format %lld, this library reads up to %d)",
+          catalog->table, number, FORMAT_VERSION);
+  }
+  return SQLITE_OK;
+}
+
+int colfam_catalog_read_meta(struct colfam_catalog *catalog, struct colfam_meta *meta,
+                             char **message) {
+  memset(meta, 0, sizeof *meta);
+  colfam_options_default(&meta->options);
+  sqlite3_stmt *statement;
+  int rc = prepare(catalog, COLFAM_SQL_META, &statement, message);
+  if (rc != SQLITE_OK) return rc;
+  int seen = 0, taken = SQLITE_OK;
+  while (taken == SQLITE_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW)
+    taken = take_meta(catalog, statement, meta, &seen, message);
+  rc = finish(catalog, statement, rc, message);
+  if (taken != SQLITE_OK) return taken;
+  if (rc != SQLITE_OK) return rc;
+  if (seen != SEEN_ALL) return damaged(catalog, "cfmeta", "rows are missing", message);
+  if ((int64_t)meta->flushed_seq < 0 || meta->flushed_rows < -1)
+    return damaged(catalog, "cfmeta", "flushed_seq or flushed_rows is negative", message);
+  return SQLITE_OK;
+}
+
+/* ---- t_cffile and the newest log row */
+
+static bool take_blob(sqlite3_stmt *row, int column, struct kv_buf *buf) {
+  if (sqlite3_column_type(row, column) != SQLITE_BLOB) return false;
+  const void *bytes = sqlite3_column_blob(row, column);
+  kv_buf_append(buf, bytes, (size_t)sqlite3_column_bytes(row, column));
+  return true;
+}
+
+static int take_file(struct colfam_catalog *catalog, sqlite3_stmt *row, struct kv_file_info *info,
+                     char **message) {
+  for (int i = 0; i < 9; i++) {
+    bool bound = i == 3 || i == 4;
+    if (bound ? sqlite3_column_type(row, i) != SQLITE_BLOB
+              : sqlite3_column_type(row, i) != SQLITE_INTEGER ||
+                    (i < 8 && sqlite3_column_int64(row, i) < 0))
+      return damaged(catalog, "cffile", "a column has a wrong type or a negative number", message);
+  }
+  info->id = (uint64_t)sqlite3_column_int64(row, 0);
+  if (sqlite3_column_int64(row, 1) > 64)
+    return damaged(catalog, "cffile", "level over 64", message);
+  info->level = (uint32_t)sqlite3_column_int64(row, 1);
+  info->seq = (uint64_t)sqlite3_column_int64(row, 2);
+  info->bytes = (uint64_t)sqlite3_column_int64(row, 5);
+  info->entries = (uint64_t)sqlite3_column_int64(row, 6);
+  info->tombstones = (uint64_t)sqlite3_column_int64(row, 7);
+  info->checksum = (uint64_t)sqlite3_column_int64(row, 8);
+  take_blob(row, 3, &info->smallest);
+  take_blob(row, 4, &info->largest);
+  return info->smallest.status == KV_OK && info->largest.status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+/* One more zeroed element at the end of the array. */
+static struct kv_file_info *grow_files(struct colfam_snapshot *out) {
+  size_t count = out->snapshot.file_count;
+  if ((count & (count - 1)) == 0) {
+    struct kv_file_info *files =
+        sqlite3_realloc64(out->files, (count ? 2 * count : 1) * sizeof *files);
+    if (!files) return NULL;
+    out->files = files;
+  }
+  kv_file_info_init(&out->files[count]);
+  out->snapshot.file_count++;
+  return &out->files[count];
+}
+
+static int read_files(struct colfam_catalog *catalog, struct colfam_snapshot *out, char **message) {
+  sqlite3_stmt *statement;
+  int rc = prepare(catalog, COLFAM_SQL_FILES, &statement, message);
+  if (rc != SQLITE_OK) return rc;
+  int taken = SQLITE_OK;
+  while (taken == SQLITE_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
+    struct kv_file_info *info = grow_files(out);
+    taken = info ? take_file(catalog, statement, info, message) : SQLITE_NOMEM;
+  }
+  rc = finish(catalog, statement, rc, message);
+  return taken != SQLITE_OK ? taken : rc;
+}
+
+static int read_last(struct colfam_catalog *catalog, struct kv_snapshot *snapshot, char **message) {
+  sqlite3_stmt *statement;
+  int rc = prepare(catalog, COLFAM_SQL_LAST, &statement, message);
+  if (rc != SQLITE_OK) return rc;
+  rc = sqlite3_step(statement);
+  if (rc == SQLITE_ROW &&
+      sqlite3_column_int64(statement, 0) > (sqlite3_int64)snapshot->log.flushed_seq) {
+    snapshot->log.last_seq = (uint64_t)sqlite3_column_int64(statement, 0);
+    snapshot->log.last_nonce = (uint64_t)sqlite3_column_int64(statement, 1);
+    snapshot->rows = sqlite3_column_int64(statement, 2);
+    if (snapshot->rows < -1) snapshot->rows = -1;
+  }
+  return finish(catalog, statement, rc, message);
+}
+
+int colfam_catalog_read_snapshot(struct colfam_catalog *catalog, const struct colfam_meta *meta,
+                                 struct colfam_snapshot *out, char **message) {
+  memset(out, 0, sizeof *out);
+  out->snapshot.log = (struct kv_log_state){meta->flushed_seq, meta->flushed_nonce,
+                                            meta->flushed_seq, meta->flushed_nonce};
+  out->snapshot.rows = meta->flushed_rows;
+  int rc = read_files(catalog, out, message);
+  if (rc == SQLITE_OK) rc = read_last(catalog, &out->snapshot, message);
+  out->snapshot.files = out->files;
+  if (rc != SQLITE_OK) colfam_snapshot_release(out);
+  return rc;
+}
+
+void colfam_snapshot_release(struct colfam_snapshot *snapshot) {
+  for (size_t i = 0; i < snapshot->snapshot.file_count; i++)
+    kv_file_info_release(&snapshot->files[i]);
+  sqlite3_free(snapshot->files);
+  memset(snapshot, 0, sizeof *snapshot);
+}
+
+void colfam_catalog_file_ids(struct colfam_catalog *catalog, uint64_t **ids, size_t *count) {
+  *ids = NULL;
+  *count = 0;
+  sqlite3_stmt *statement;
+  char *message = NULL;
+  if (prepare(catalog, COLFAM_SQL_FILES, &statement, &message) == SQLITE_OK) {
+    while (sqlite3_step(statement) == SQLITE_ROW) {
+      uint64_t *grown = sqlite3_realloc64(*ids, (*count + 1) * sizeof **ids);
+      if (!grown) break;
+      *ids = grown;
+      grown[(*count)++] = (uint64_t)sqlite3_column_int64(statement, 0);
+    }
+    sqlite3_reset(statement);
+  }
+  sqlite3_free(message);
+}
+
+/* ---- t_cflog as the engine's source of rows */
+
+/* From SQLite's codes to the engine's; the text is SQLite's. */
+static kv_status source_fail(struct colfam_catalog *catalog, int rc, struct kv_err *err) {
+  kv_status status = KV_IO;
+  int primary = rc & 0xff;
+  if (primary == SQLITE_NOMEM) status = KV_NOMEM;
+  if (primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB) status = KV_CORRUPT;
+  if (primary == SQLITE_INTERRUPT) status = KV_CANCELED;
+  if (primary == SQLITE_BUSY || primary == SQLITE_LOCKED) status = KV_BUSY;
+  return kv_fail(err, status, "reading %s_cflog: %s", catalog->table, sqlite3_errmsg(catalog->db));
+}
+
+static kv_status source_open(void *ctx, uint64_t from, struct kv_err *err) {
+  struct colfam_log_reader *reader = ctx;
+  colfam_log_reader_close(reader);
+  sqlite3_stmt *statement;
+  char *message = NULL;
+  int rc = prepare(reader->catalog, COLFAM_SQL_ROWS, &statement, &message);
+  sqlite3_free(message);
+  if (rc != SQLITE_OK) return source_fail(reader->catalog, rc, err);
+  sqlite3_bind_int64(statement, 1, (sqlite3_int64)from);
+  sqlite3_bind_int64(statement, 2, (sqlite3_int64)reader->last_seq);
+  reader->open = true;
+  return KV_OK;
+}
+
+static kv_status source_next(void *ctx, struct kv_log_row *row, bool *found, struct kv_err *err) {
+  struct colfam_log_reader *reader = ctx;
+  sqlite3_stmt *statement = reader->catalog->statements[COLFAM_SQL_ROWS];
+  *found = false;
+  if (!reader->open) return KV_OK;
+  int rc = sqlite3_step(statement);
+  if (rc == SQLITE_DONE) return KV_OK;
+  if (rc != SQLITE_ROW) return source_fail(reader->catalog, rc, err);
+  row->seq = (uint64_t)sqlite3_column_int64(statement, 0);
+  row->nonce = (uint64_t)sqlite3_column_int64(statement, 1);
+  row->gen = (uint64_t)sqlite3_column_int64(statement, 2);
+  row->rows = sqlite3_column_int64(statement, 3);
+  const void *bytes = sqlite3_column_blob(statement, 4);
+  row->batch = kv_slice_of(bytes, (size_t)sqlite3_column_bytes(statement, 4));
+  *found = true;
+  return KV_OK;
+}
+
+struct kv_log_source colfam_log_source(struct colfam_log_reader *reader) {
+  return (struct kv_log_source){source_open, source_next, reader};
+}
+
+void colfam_log_reader_close(struct colfam_log_reader *reader) {
+  if (reader->open) sqlite3_reset(reader->catalog->statements[COLFAM_SQL_ROWS]);
+  reader->open = false;
+}
+
+/* ---- Writes */
+
+int colfam_catalog_put_log(struct colfam_catalog *catalog, const struct kv_log_row *row,
+                           char **message) {
+  sqlite3_stmt *statement;
+  int rc = prepare(catalog, COLFAM_SQL_LOG_PUT, &statement, message);
+  if (rc != SQLITE_OK) return rc;
+  sqlite3_bind_int64(statement, 1, (sqlite3_int64)row->seq);
+  sqlite3_bind_int64(statement, 2, (sqlite3_int64)row->nonce);
+  sqlite3_bind_int64(statement, 3, (sqlite3_int64)row->gen);
+  sqlite3_bind_int64(statement, 4, row->rows);
+  rc = sqlite3_bind_blob64(statement, 5, row->batch.data, row->batch.size, SQLITE_STATIC);
+  if (rc == SQLITE_TOOBIG)
+    rc = colfam_error(message, rc,
+                      "table %s: a transaction of %llu bytes is larger than SQLite's limit for "
+                      "one row: commit in smaller transactions",
+                      catalog->table, (unsigned long long)row->batch.size);
+  if (rc != SQLITE_OK) {
+    sqlite3_clear_bindings(statement);
+    return rc;
+  }
+  return run(catalog, statement, message);
+}
+
+int colfam_catalog_delete_log(struct colfam_catalog *catalog, uint64_t seq, char **message) {
+  sqlite3_stmt *statement;
+  int rc = prepare(catalog, COLFAM_SQL_LOG_DELETE, &statement, message);
+  if (rc != SQLITE_OK) return rc;
+  sqlite3_bind_int64(statement, 1, (sqlite3_int64)seq);
+  return run(catalog, statement, message);
+}
+
+int colfam_catalog_trim_log(struct colfam_catalog *catalog, uint64_t flushed_seq, int limit,
+                            int *deleted, char **message) {
+  sqlite3_stmt *statement;
+  int rc = prepare(catalog, COLFAM_SQL_LOG_TRIM, &statement, message);
+  if (rc != SQLITE_OK) return rc;
+  sqlite3_bind_int64(statement, 1, (sqlite3_int64)flushed_seq);
+  sqlite3_bind_int(statement, 2, limit);
+  rc = run(catalog, statement, message);
+  *deleted = sqlite3_changes(catalog->db);
+  return rc;
+}
+
+static int put_file(struct colfam_catalog *catalog, const struct kv_file_info *info,
+                    char **message) {
+  sqlite3_stmt *statement;
+  int rc = prepare(catalog, COLFAM_SQL_FILE_PUT, &statement, message);
+  if (rc != SQLITE_OK) return rc;
+  sqlite3_bind_int64(statement, 1, (sqlite3_int64)info->id);
+  sqlite3_bind_int64(statement, 2, (sqlite3_int64)info->level);
+  sqlite3_bind_int64(statement, 3, (sqlite3_int64)info->seq);
+  /* A zero-length key needs a pointer, or SQLite binds NULL. */
+  sqlite3_bind_blob64(statement, 4, info->smallest.size ? (const void *)info->smallest.data : "",
+                      info->smallest.size, SQLITE_STATIC);
+  sqlite3_bind_blob64(statement, 5, info->largest.size ? (const void *)info->largest.data : "",
+                      info->largest.size, SQLITE_STATIC);
+  sqlite3_bind_int64(statement, 6, (sqlite3_int64)info->bytes);
+  sqlite3_bind_int64(statement, 7, (sqlite3_int64)info->entries);
+  sqlite3_bind_int64(statement, 8, (sqlite3_int64)info->tombstones);
+  sqlite3_bind_int64(statement, 9, (sqlite3_int64)info->checksum);
+  return run(catalog, statement, message);
+}
+
+static int delete_file(struct colfam_catalog *catalog, uint64_t id, char **message) {
+  sqlite3_stmt *statement;
+  int rc = prepare(catalog, COLFAM_SQL_FILE_DELETE, &statement, message);
+  if (rc != SQLITE_OK) return rc;
+  sqlite3_bind_int64(statement, 1, (sqlite3_int64)id);
+  return run(catalog, statement, message);
+}
+
+int colfam_catalog_publish(struct colfam_catalog *catalog, const struct kv_edit *edit,
+                           char **message) {
+  int rc = SQLITE_OK;
+  for (size_t i = 0; rc == SQLITE_OK && i < edit->removed_count; i++)
+    rc = delete_file(catalog, edit->removed[i], message);
+  for (size_t i = 0; rc == SQLITE_OK && i < edit->added_count; i++)
+    rc = put_file(catalog, &edit->added[i], message);
+  if (rc == SQLITE_OK)
+    rc = put_meta(catalog, "flushed_seq", (sqlite3_int64)edit->flushed_seq, message);
+  if (rc == SQLITE_OK)
+    rc = put_meta(catalog, "flushed_nonce", (sqlite3_int64)edit->flushed_nonce, message);
+  if (rc == SQLITE_OK) rc = put_meta(catalog, "flushed_rows", edit->rows, message);
+  return rc;
+}

@@ -1,0 +1,102 @@
+/* The shadow tables of one table and the statements on them: t_cfmeta, t_cffile, t_cflog (ext/README.md,
+** Shadow tables). What is read here is hostile input: users can write shadow tables outside defensive
+** mode.
+** Statements are prepared once, left reset after every use, and finalized by colfam_catalog_close. */
+#ifndef COLFAM_CATALOG_H
+#define COLFAM_CATALOG_H
+
+#include <stdbool.h>
+
+#include "engine/kv.h"
+#include "schema.h"
+#include "sqlite_api.h"
+
+enum colfam_sql {
+  COLFAM_SQL_META,  /* all of t_cfmeta */
+  COLFAM_SQL_FILES, /* all of t_cffile */
+  COLFAM_SQL_LAST,  /* newest log row */
+  COLFAM_SQL_ROWS,  /* log rows in a range of seq */
+  COLFAM_SQL_LOG_PUT,
+  COLFAM_SQL_LOG_DELETE, /* one row */
+  COLFAM_SQL_LOG_TRIM,   /* a few dead rows */
+  COLFAM_SQL_FILE_PUT,
+  COLFAM_SQL_FILE_DELETE,
+  COLFAM_SQL_META_PUT,
+  COLFAM_SQL_COUNT
+};
+
+struct colfam_catalog {
+  sqlite3 *db;
+  char *database;
+  char *table;
+  uint8_t uuid[16];
+  sqlite3_stmt *statements[COLFAM_SQL_COUNT];
+};
+
+/* Names are copied. Reads nothing. */
+int colfam_catalog_init(struct colfam_catalog *catalog, sqlite3 *db, const char *database,
+                        const char *table);
+/* Finalizes the statements; they are prepared again when needed. */
+void colfam_catalog_close(struct colfam_catalog *catalog);
+void colfam_catalog_release(struct colfam_catalog *catalog);
+/* New name for the same table: takes `table` over (sqlite3_malloc). */
+void colfam_catalog_set_name(struct colfam_catalog *catalog, char *table);
+/* Prepares the statements that a commit uses, so that an authorizer's refusal comes at the statement. */
+int colfam_catalog_prepare_writes(struct colfam_catalog *catalog, char **message);
+
+/* DDL, in the caller's transaction. create fails with a clear message when a table of such a name is
+** there, and leaves nothing behind. uuid is filled. */
+int colfam_catalog_create(struct colfam_catalog *catalog, const struct colfam_options *options,
+                          char **message);
+int colfam_catalog_drop(struct colfam_catalog *catalog, char **message);
+int colfam_catalog_rename(struct colfam_catalog *catalog, const char *table, char **message);
+/* Whether the shadow tables are there and belong to catalog->uuid. */
+int colfam_catalog_exists(struct colfam_catalog *catalog, bool *exists);
+
+/* What t_cfmeta says. */
+struct colfam_meta {
+  uint8_t uuid[16];
+  uint64_t flushed_seq;
+  uint64_t flushed_nonce;
+  int64_t flushed_rows;
+  struct colfam_options options;
+};
+/* SQLITE_CORRUPT_VTAB for damaged or missing rows, SQLITE_ERROR for a newer format. */
+int colfam_catalog_read_meta(struct colfam_catalog *catalog, struct colfam_meta *meta,
+                             char **message);
+
+/* The snapshot of the current transaction; files are owned by it. The transaction's own log row is above
+** last_seq only while xSync has run, when nobody asks (txn.h). */
+struct colfam_snapshot {
+  struct kv_snapshot snapshot;
+  struct kv_file_info *files;
+};
+int colfam_catalog_read_snapshot(struct colfam_catalog *catalog, const struct colfam_meta *meta,
+                                 struct colfam_snapshot *out, char **message);
+void colfam_snapshot_release(struct colfam_snapshot *snapshot);
+
+/* A kv_log_source over the rows from..last_seq of the snapshot. Close it after use. */
+struct colfam_log_reader {
+  struct colfam_catalog *catalog;
+  uint64_t last_seq;
+  bool open;
+};
+struct kv_log_source colfam_log_source(struct colfam_log_reader *reader);
+void colfam_log_reader_close(struct colfam_log_reader *reader);
+
+/* Ids in t_cffile, unchecked, for DROP: never fails for damage, gives what it can read. */
+void colfam_catalog_file_ids(struct colfam_catalog *catalog, uint64_t **ids, size_t *count);
+
+/* Writes, absolute and repeatable (invariant 6). */
+int colfam_catalog_put_log(struct colfam_catalog *catalog, const struct kv_log_row *row,
+                           char **message);
+int colfam_catalog_delete_log(struct colfam_catalog *catalog, uint64_t seq, char **message);
+/* Deletes at most `limit` dead rows (-1: all), oldest first; *deleted says how many. */
+int colfam_catalog_trim_log(struct colfam_catalog *catalog, uint64_t flushed_seq, int limit,
+                            int *deleted, char **message);
+int colfam_catalog_publish(struct colfam_catalog *catalog, const struct kv_edit *edit,
+                           char **message);
+int colfam_catalog_put_option(struct colfam_catalog *catalog, const char *name, const char *value,
+                              char **message);
+
+#endif

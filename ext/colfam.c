@@ -1,0 +1,52 @@
+/* The entry point. Loading registers modules and functions on one connection; the library stays loaded
+** (it owns process-wide state). Loading it again on the same connection changes nothing. */
+#include "sqlite_api.h"
+
+#ifndef SQLITE_CORE
+SQLITE_EXTENSION_INIT1
+#endif
+
+#include "conn.h"
+#include "drop.h"
+#include "vtab.h"
+
+#define LOWEST_SQLITE 3038000
+
+/* Static builds are called by sqlite3_auto_extension, which takes every other code for a failure. */
+#ifdef SQLITE_CORE
+#define LOADED SQLITE_OK
+#else
+#define LOADED SQLITE_OK_LOAD_PERMANENTLY
+#endif
+
+static int is_loaded(sqlite3 *db) {
+  sqlite3_stmt *statement = NULL;
+  int rc = sqlite3_prepare_v2(db, "SELECT colfam_version()", -1, &statement, NULL);
+  sqlite3_finalize(statement);
+  return rc == SQLITE_OK;
+}
+
+__attribute__((visibility("default"))) int sqlite3_colfam_init(sqlite3 *db, char **message,
+                                                               const sqlite3_api_routines *api);
+
+int sqlite3_colfam_init(sqlite3 *db, char **message, const sqlite3_api_routines *api) {
+#ifdef SQLITE_CORE
+  (void)api;
+#else
+  SQLITE_EXTENSION_INIT2(api);
+#endif
+  if (sqlite3_libversion_number() < LOWEST_SQLITE) {
+    *message =
+        sqlite3_mprintf("colfam needs SQLite 3.38 or newer, this is %s", sqlite3_libversion());
+    return SQLITE_ERROR;
+  }
+  if (is_loaded(db)) return LOADED;
+  struct colfam_conn *conn = colfam_conn_new(db);
+  if (!conn) return SQLITE_NOMEM;
+  int rc = sqlite3_create_module_v2(db, "colfam", &colfam_module, colfam_conn_ref(conn),
+                                    colfam_conn_unref);
+  if (rc == SQLITE_OK) rc = colfam_drops_register(conn);
+  if (rc == SQLITE_OK) rc = colfam_functions_register(conn);
+  colfam_conn_unref(conn);
+  return rc == SQLITE_OK ? LOADED : rc;
+}

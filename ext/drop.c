@@ -1,0 +1,237 @@
+/* See drop.h. Whether a DROP stands is asked from the shadow tables in xSync, never remembered: they have
+** gone through every savepoint that the transaction had. */
+#include "drop.h"
+
+#include <string.h>
+
+#include "error.h"
+#include "reclaim.h"
+#include "txn.h"
+
+struct colfam_drop {
+  struct colfam_drop *next;
+  struct colfam_table *table;
+  uint64_t *ids; /* of its files */
+  size_t count;
+  bool gone; /* as xSync found it */
+};
+
+struct drops_vtab {
+  sqlite3_vtab base;
+  struct colfam_conn *conn;
+  bool joining;
+};
+
+static void free_drop(struct colfam_conn *conn, struct colfam_drop *drop) {
+  struct colfam_drop **link = &conn->drops;
+  while (*link != drop) link = &(*link)->next;
+  *link = drop->next;
+  sqlite3_free(drop->ids);
+  sqlite3_free(drop);
+}
+
+int colfam_drops_add(struct colfam_table *table, char **message) {
+  struct colfam_conn *conn = table->conn;
+  struct colfam_drop *drop = sqlite3_malloc64(sizeof *drop);
+  if (!drop) return SQLITE_NOMEM;
+  *drop = (struct colfam_drop){conn->drops, table, NULL, 0, false};
+  conn->drops = drop;
+  colfam_catalog_file_ids(&table->catalog, &drop->ids, &drop->count);
+  int rc = sqlite3_exec(conn->db, "INSERT INTO colfam_drops(dropped) VALUES(1)", NULL, NULL, NULL);
+  if (rc == SQLITE_OK) {
+    if (table->txn) table->txn->dropped = true;
+    return SQLITE_OK;
+  }
+  free_drop(conn, drop);
+  return colfam_error(message, rc, "%s", sqlite3_errmsg(conn->db));
+}
+
+/* ---- The virtual table: nobody reads it, its transaction callbacks are the point */
+
+static int drops_connect(sqlite3 *db, void *context, int argc, const char *const *argv,
+                         sqlite3_vtab **out, char **message) {
+  (void)argc, (void)argv, (void)message;
+  int rc = sqlite3_declare_vtab(db, "CREATE TABLE x(dropped)");
+  if (rc != SQLITE_OK) return rc;
+  struct drops_vtab *vtab = sqlite3_malloc64(sizeof *vtab);
+  if (!vtab) return SQLITE_NOMEM;
+  memset(vtab, 0, sizeof *vtab);
+  vtab->conn = context;
+  *out = &vtab->base;
+  return SQLITE_OK;
+}
+
+static int drops_disconnect(sqlite3_vtab *vtab) {
+  sqlite3_free(vtab);
+  return SQLITE_OK;
+}
+
+static int drops_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
+  (void)vtab, (void)info;
+  return SQLITE_OK;
+}
+
+static int drops_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **cursor) {
+  (void)vtab;
+  *cursor = sqlite3_malloc64(sizeof **cursor);
+  return *cursor ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+static int drops_close(sqlite3_vtab_cursor *cursor) {
+  sqlite3_free(cursor);
+  return SQLITE_OK;
+}
+
+static int drops_filter(sqlite3_vtab_cursor *cursor, int idx_num, const char *idx_str, int argc,
+                        sqlite3_value **argv) {
+  (void)cursor, (void)idx_num, (void)idx_str, (void)argc, (void)argv;
+  return SQLITE_OK;
+}
+
+static int drops_next(sqlite3_vtab_cursor *cursor) {
+  (void)cursor;
+  return SQLITE_OK;
+}
+
+static int drops_eof(sqlite3_vtab_cursor *cursor) {
+  (void)cursor;
+  return 1;
+}
+
+static int drops_column(sqlite3_vtab_cursor *cursor, sqlite3_context *context, int column) {
+  (void)cursor, (void)context, (void)column;
+  return SQLITE_OK;
+}
+
+static int drops_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *rowid) {
+  (void)cursor;
+  *rowid = 0;
+  return SQLITE_OK;
+}
+
+/* Writing to it joins the transaction and changes nothing. */
+static int drops_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_int64 *rowid) {
+  (void)argc, (void)argv;
+  *rowid = sqlite3_last_insert_rowid(((struct drops_vtab *)vtab)->conn->db);
+  return SQLITE_OK;
+}
+
+static int drops_begin(sqlite3_vtab *vtab) {
+  ((struct drops_vtab *)vtab)->joining = true;
+  return SQLITE_OK;
+}
+
+/* The tables whose own vtab object has left the transaction with their writes pending. */
+static struct colfam_txn *next_orphan(struct colfam_table **table) {
+  while (*table) {
+    struct colfam_txn *txn = (*table)->txn;
+    *table = (*table)->next;
+    if (txn && txn->dropped) return txn;
+  }
+  return NULL;
+}
+
+static int drops_sync(sqlite3_vtab *vtab) {
+  struct colfam_conn *conn = ((struct drops_vtab *)vtab)->conn;
+  int rc = SQLITE_OK;
+  for (struct colfam_drop *drop = conn->drops; rc == SQLITE_OK && drop; drop = drop->next) {
+    bool there = false;
+    rc = colfam_catalog_exists(&drop->table->catalog, &there);
+    drop->gone = !there;
+    if (rc == SQLITE_OK && drop->gone)
+      rc = colfam_reclaim_note_journal(drop->table, &vtab->zErrMsg);
+  }
+  struct colfam_table *table = conn->tables;
+  struct colfam_txn *txn;
+  while (rc == SQLITE_OK && (txn = next_orphan(&table))) rc = colfam_txn_sync(txn, &vtab->zErrMsg);
+  return rc;
+}
+
+static bool is_gone(struct colfam_conn *conn, const struct colfam_table *table) {
+  for (struct colfam_drop *drop = conn->drops; drop; drop = drop->next)
+    if (drop->table == table && drop->gone) return true;
+  return false;
+}
+
+static int drops_commit(sqlite3_vtab *vtab) {
+  struct colfam_conn *conn = ((struct drops_vtab *)vtab)->conn;
+  struct colfam_table *table = conn->tables;
+  struct colfam_txn *txn;
+  while ((txn = next_orphan(&table))) {
+    if (is_gone(conn, txn->table))
+      colfam_txn_rollback(txn);
+    else
+      colfam_txn_commit(txn);
+  }
+  while (conn->drops) {
+    struct colfam_drop *drop = conn->drops;
+    table = drop->gone ? drop->table : NULL;
+    if (table) {
+      colfam_table_forget_view(table);
+      colfam_reclaim_add(table->store, table->family, drop->ids, drop->count);
+      colfam_reclaim_run(table);
+    }
+    free_drop(conn, drop);
+    if (table && !is_gone(conn, table)) colfam_table_free(table);
+  }
+  return SQLITE_OK;
+}
+
+static int drops_rollback(sqlite3_vtab *vtab) {
+  struct colfam_conn *conn = ((struct drops_vtab *)vtab)->conn;
+  struct colfam_table *table = conn->tables;
+  struct colfam_txn *txn;
+  while ((txn = next_orphan(&table))) colfam_txn_rollback(txn);
+  while (conn->drops) free_drop(conn, conn->drops);
+  return SQLITE_OK;
+}
+
+static int drops_savepoint(sqlite3_vtab *vtab, int index) {
+  struct drops_vtab *drops = (struct drops_vtab *)vtab;
+  struct colfam_table *table = drops->conn->tables;
+  struct colfam_txn *txn;
+  while ((txn = next_orphan(&table))) colfam_txn_savepoint(txn, index, drops->joining);
+  drops->joining = false;
+  return SQLITE_OK;
+}
+
+static int drops_release(sqlite3_vtab *vtab, int index) {
+  struct colfam_table *table = ((struct drops_vtab *)vtab)->conn->tables;
+  struct colfam_txn *txn;
+  while ((txn = next_orphan(&table))) colfam_txn_release(txn, index);
+  return SQLITE_OK;
+}
+
+static int drops_rollback_to(sqlite3_vtab *vtab, int index) {
+  struct colfam_table *table = ((struct drops_vtab *)vtab)->conn->tables;
+  struct colfam_txn *txn;
+  while ((txn = next_orphan(&table))) colfam_txn_rollback_to(txn, index);
+  return SQLITE_OK;
+}
+
+static const sqlite3_module drops_module = {
+    .iVersion = 2,
+    .xConnect = drops_connect,
+    .xBestIndex = drops_best_index,
+    .xDisconnect = drops_disconnect,
+    .xOpen = drops_open,
+    .xClose = drops_close,
+    .xFilter = drops_filter,
+    .xNext = drops_next,
+    .xEof = drops_eof,
+    .xColumn = drops_column,
+    .xRowid = drops_rowid,
+    .xUpdate = drops_update,
+    .xBegin = drops_begin,
+    .xSync = drops_sync,
+    .xCommit = drops_commit,
+    .xRollback = drops_rollback,
+    .xSavepoint = drops_savepoint,
+    .xRelease = drops_release,
+    .xRollbackTo = drops_rollback_to,
+};
+
+int colfam_drops_register(struct colfam_conn *conn) {
+  return sqlite3_create_module_v2(conn->db, "colfam_drops", &drops_module, colfam_conn_ref(conn),
+                                  colfam_conn_unref);
+}

@@ -1,0 +1,18 @@
+/* DROP TABLE inside transactions. SQLite takes a dropped virtual table out of the transaction at once, and
+** a ROLLBACK or ROLLBACK TO may bring it back: files may go only when the DROP has committed, and pending
+** writes of before must still be committed when it was undone. So xDestroy makes an eponymous virtual
+** table, colfam_drops, join the transaction (by a nested INSERT): its callbacks carry what the dropped
+** tables left behind. */
+#ifndef COLFAM_DROP_H
+#define COLFAM_DROP_H
+
+#include "conn.h"
+#include "sqlite_api.h"
+#include "table.h"
+
+/* Registers colfam_drops on the connection. */
+int colfam_drops_register(struct colfam_conn *conn);
+/* Called by xDestroy before the shadow tables go: remembers the table's files. */
+int colfam_drops_add(struct colfam_table *table, char **message);
+
+#endif

@@ -1,0 +1,134 @@
+/* See reclaim.h. What a successful xCommit proves, by journal mode (from system call traces):
+**
+**   WAL                       nothing by itself; a PASSIVE checkpoint on the application's own connection
+**                             does: F = nLog of the first such call after the drop; proved when this or a
+**                             later call returns OK with nLog >= 0 and (nCkpt >= F or nLog < F)
+**   PERSIST, or EXCLUSIVE     durable
+**   TRUNCATE  at FULL, EXTRA  durable; at NORMAL by the next commit
+**   DELETE    at EXTRA        durable; at NORMAL, FULL after our own sync of the database's directory
+**   MEMORY, OFF, synchronous=OFF  SQLite promises nothing: at once
+**
+** In rollback modes a commit needs the exclusive lock, so no reader of another process is older. */
+#include "reclaim.h"
+
+#include <string.h>
+
+#include "error.h"
+#include "killpoint.h"
+
+/* What the last xSync found. */
+enum proof { PROOF_NOW, PROOF_WAL, PROOF_DIRECTORY, PROOF_NEXT_COMMIT };
+
+void colfam_reclaim_add(struct colfam_store *store, struct kv_family *family, const uint64_t *ids,
+                        size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    struct colfam_removal *removal = sqlite3_malloc64(sizeof *removal);
+    if (!removal) return;
+    *removal = (struct colfam_removal){NULL, kv_family_ref(family), ids[i], false, false, -1};
+    colfam_store_give_removal(store, removal);
+  }
+}
+
+bool colfam_reclaim_pending(struct colfam_store *store) {
+  return colfam_store_has_removals(store);
+}
+
+static int pragma_text(struct colfam_table *table, const char *name, char *text, size_t size,
+                       char **message) {
+  sqlite3 *db = table->conn->db;
+  char *sql = sqlite3_mprintf("PRAGMA \"%w\".%s", table->catalog.database, name);
+  if (!sql) return SQLITE_NOMEM;
+  sqlite3_stmt *statement;
+  int rc = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
+  sqlite3_free(sql);
+  text[0] = 0;
+  if (rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
+    sqlite3_snprintf((int)size, text, "%s", (const char *)sqlite3_column_text(statement, 0));
+  if (rc == SQLITE_OK) rc = sqlite3_finalize(statement);
+  return rc == SQLITE_OK ? rc : colfam_error(message, rc, "%s", sqlite3_errmsg(db));
+}
+
+static enum proof decide(const char *journal, const char *locking, int synchronous) {
+  enum { OFF, NORMAL, FULL, EXTRA };
+  if (strcmp(journal, "wal") == 0) return PROOF_WAL;
+  if (synchronous == OFF || strcmp(journal, "memory") == 0 || strcmp(journal, "off") == 0)
+    return PROOF_NOW;
+  if (strcmp(journal, "persist") == 0 || strcmp(locking, "exclusive") == 0) return PROOF_NOW;
+  if (strcmp(journal, "truncate") == 0) return synchronous >= FULL ? PROOF_NOW : PROOF_NEXT_COMMIT;
+  return synchronous >= EXTRA ? PROOF_NOW : PROOF_DIRECTORY;
+}
+
+int colfam_reclaim_note_journal(struct colfam_table *table, char **message) {
+  char journal[16], locking[16], synchronous[16];
+  int rc = pragma_text(table, "journal_mode", journal, sizeof journal, message);
+  if (rc == SQLITE_OK) rc = pragma_text(table, "locking_mode", locking, sizeof locking, message);
+  if (rc == SQLITE_OK)
+    rc = pragma_text(table, "synchronous", synchronous, sizeof synchronous, message);
+  if (rc == SQLITE_OK) table->proof = (int)decide(journal, locking, synchronous[0] - '0');
+  return rc;
+}
+
+static bool sync_database_dir(struct colfam_table *table) {
+  const char *path = colfam_store_path(table->store);
+  const char *slash = path ? strrchr(path, '/') : NULL;
+  char *dir = slash ? sqlite3_mprintf("%.*s", slash > path ? (int)(slash - path) : 1, path)
+                    : sqlite3_mprintf(".");
+  bool synced = dir && kv_env_sync_dir(colfam_store_env(table->store), dir, NULL) == KV_OK;
+  sqlite3_free(dir);
+  return synced;
+}
+
+/* The rule for WAL. log_frames < 0: no checkpoint result this time. */
+static void prove_by_checkpoint(struct colfam_removal *removal, int log_frames, int done_frames) {
+  if (log_frames < 0) return;
+  if (removal->wal_frames < 0) removal->wal_frames = log_frames;
+  removal->proved = done_frames >= removal->wal_frames || log_frames < removal->wal_frames;
+}
+
+static void prove(struct colfam_table *table, struct colfam_removal *list) {
+  int log_frames = -1, done_frames = -1;
+  bool synced = false;
+  enum proof proof = (enum proof)table->proof;
+  if (proof == PROOF_WAL &&
+      sqlite3_wal_checkpoint_v2(table->conn->db, table->catalog.database, SQLITE_CHECKPOINT_PASSIVE,
+                                &log_frames, &done_frames) != SQLITE_OK)
+    log_frames = -1;
+  if (proof == PROOF_DIRECTORY) synced = sync_database_dir(table);
+  for (struct colfam_removal *removal = list; removal; removal = removal->next) {
+    if (removal->proved) continue;
+    if (proof == PROOF_WAL)
+      prove_by_checkpoint(removal, log_frames, done_frames);
+    else
+      removal->proved = proof == PROOF_NOW || synced || removal->seen_commit;
+    removal->seen_commit = true;
+  }
+}
+
+/* Removes what is proved and named by no view; the rest goes back into the queue. */
+static void remove_proved(struct colfam_store *store, struct colfam_removal *list) {
+  while (list) {
+    struct colfam_removal *removal = list;
+    list = removal->next;
+    colfam_kill_point("remove");
+    kv_status status = KV_BUSY;
+    if (removal->proved) status = kv_family_remove_file(removal->family, removal->id, NULL);
+    if (status != KV_OK) {
+      colfam_store_give_removal(store, removal);
+      continue;
+    }
+    colfam_kill_point("removed");
+    kv_family_unref(removal->family);
+    sqlite3_free(removal);
+  }
+}
+
+void colfam_reclaim_run(struct colfam_table *table) {
+  struct colfam_removal *list = colfam_store_take_removals(table->store);
+  if (!list) return;
+  prove(table, list);
+  remove_proved(table->store, list);
+}
+
+void colfam_reclaim_retry(struct colfam_store *store) {
+  remove_proved(store, colfam_store_take_removals(store));
+}

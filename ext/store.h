@@ -1,0 +1,52 @@
+/* What the process has of one database file: its environment, its directory of table files, the families
+** of its tables and the queue of files to remove. Shared by all connections to that file.
+** Thread rule: any thread; one process-wide lock, never held while SQLite or a file is called. */
+#ifndef COLFAM_STORE_H
+#define COLFAM_STORE_H
+
+#include <stdbool.h>
+
+#include "engine/kv.h"
+#include "schema.h"
+#include "sqlite_api.h"
+
+struct colfam_store;
+
+/* The store of a schema's database, with a reference. Refuses with a message what SQL.md refuses:
+** databases that are no real local file (unknown VFS, memdb, immutable, nolock). `:memory:` and temporary
+** databases keep their files in memory. */
+int colfam_store_open(sqlite3 *db, const char *database, struct colfam_store **store,
+                      char **message);
+struct colfam_store *colfam_store_ref(struct colfam_store *store);
+void colfam_store_unref(struct colfam_store *store);
+
+struct kv_env *colfam_store_env(struct colfam_store *store);
+const char *colfam_store_dir(const struct colfam_store *store);
+/* The database file's path, or NULL in memory. */
+const char *colfam_store_path(const struct colfam_store *store);
+
+/* The family of a table, made when the process has none; one reference for the caller, given back with
+** colfam_store_drop_family. options are set on it. */
+int colfam_store_family(struct colfam_store *store, const uint8_t uuid[16],
+                        const struct kv_options *options, struct kv_family **family,
+                        char **message);
+void colfam_store_drop_family(struct colfam_store *store, struct kv_family *family);
+
+/* The process's block cache, borrowed; NULL before the first store was opened. */
+struct kv_cache *colfam_store_cache(void);
+
+/* Files whose rows have left t_cffile and that wait for the proof of invariant 5 (reclaim.h). */
+struct colfam_removal {
+  struct colfam_removal *next;
+  struct kv_family *family; /* a reference */
+  uint64_t id;
+  bool proved;      /* no snapshot of any process can need it; only views of this process may */
+  bool seen_commit; /* one more commit than the one that dropped it makes the drop durable */
+  int wal_frames;   /* nLog of the first checkpoint call after the drop; -1 not known yet */
+};
+/* Takes the whole list away / gives one back (front), so that it is worked on without the lock. */
+struct colfam_removal *colfam_store_take_removals(struct colfam_store *store);
+void colfam_store_give_removal(struct colfam_store *store, struct colfam_removal *removal);
+bool colfam_store_has_removals(struct colfam_store *store);
+
+#endif

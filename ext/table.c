@@ -1,0 +1,201 @@
+/* See table.h. A colfam_table is made when a vtab object is first used, and stays with the connection until
+** it closes or the table is dropped: DDL disconnects and reconnects vtab objects at any time, and neither
+** memtables nor a pending transaction may suffer from that. Without vtab objects it holds no statement and
+** no view, so that it keeps neither locks nor files. */
+#include "table.h"
+
+#include <string.h>
+
+#include "error.h"
+#include "reclaim.h"
+#include "txn.h"
+
+int colfam_table_data_version(struct colfam_table *table, unsigned *version) {
+  *version = 0;
+  return sqlite3_file_control(table->conn->db, table->catalog.database, SQLITE_FCNTL_DATA_VERSION,
+                              version);
+}
+
+void colfam_table_forget_view(struct colfam_table *table) {
+  kv_view_unref(table->view);
+  table->view = NULL;
+}
+
+void colfam_table_set_view(struct colfam_table *table, struct kv_view *view,
+                           unsigned data_version) {
+  colfam_table_forget_view(table);
+  table->view = view;
+  table->data_version = data_version;
+}
+
+struct kv_batch *colfam_table_batch(struct colfam_table *table) {
+  return table->txn ? table->txn->batch : NULL;
+}
+
+static int build_view(struct colfam_table *table, const struct colfam_meta *meta,
+                      struct kv_view **view, char **message) {
+  struct colfam_snapshot snapshot;
+  int rc = colfam_catalog_read_snapshot(&table->catalog, meta, &snapshot, message);
+  if (rc != SQLITE_OK) return rc;
+  struct colfam_log_reader reader = {&table->catalog, snapshot.snapshot.log.last_seq, false};
+  struct kv_log_source source = colfam_log_source(&reader);
+  struct kv_err err = {0};
+  kv_status status = kv_view_new(table->family, &snapshot.snapshot, &source, view, &err);
+  colfam_log_reader_close(&reader);
+  colfam_snapshot_release(&snapshot);
+  if (status != KV_OK) return colfam_error_of(message, table->catalog.table, status, &err);
+  return SQLITE_OK;
+}
+
+static void set_options(struct colfam_table *table, const struct colfam_options *options) {
+  table->options = *options;
+  table->options_stale = false;
+  kv_family_set_options(table->family, &options->kv);
+}
+
+static int refresh(struct colfam_table *table, unsigned version, char **message) {
+  struct colfam_meta meta;
+  int rc = colfam_catalog_read_meta(&table->catalog, &meta, message);
+  if (rc != SQLITE_OK) return rc;
+  if (memcmp(meta.uuid, table->catalog.uuid, sizeof meta.uuid) != 0)
+    return colfam_error(message, SQLITE_CORRUPT_VTAB, "table %s: its uuid in %s_cfmeta has changed",
+                        table->catalog.table, table->catalog.table);
+  set_options(table, &meta.options);
+  struct kv_view *view = NULL;
+  rc = build_view(table, &meta, &view, message);
+  if (rc != SQLITE_OK) return rc;
+  table->dead_rows = true;
+  colfam_table_set_view(table, view, version);
+  return SQLITE_OK;
+}
+
+int colfam_table_view(struct colfam_table *table, struct kv_view **view, char **message) {
+  *view = NULL;
+  if (table->txn) {
+    *view = kv_view_ref(table->txn->base);
+    return SQLITE_OK;
+  }
+  unsigned version;
+  int rc = colfam_table_data_version(table, &version);
+  if (rc != SQLITE_OK) return colfam_error(message, rc, "cannot ask for the data version");
+  if (!table->view || table->data_version != version || table->options_stale)
+    rc = refresh(table, version, message);
+  if (rc == SQLITE_OK) *view = kv_view_ref(table->view);
+  return rc;
+}
+
+/* ---- Opening and leaving */
+
+static int refuse_encoding(sqlite3 *db, const char *table, char **message) {
+  sqlite3_stmt *statement;
+  bool utf8 = true;
+  int rc = sqlite3_prepare_v2(db, "PRAGMA encoding", -1, &statement, NULL);
+  if (rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
+    utf8 = sqlite3_stricmp((const char *)sqlite3_column_text(statement, 0), "UTF-8") == 0;
+  if (rc == SQLITE_OK) rc = sqlite3_finalize(statement);
+  if (rc != SQLITE_OK) return colfam_error(message, rc, "%s", sqlite3_errmsg(db));
+  if (utf8) return SQLITE_OK;
+  return colfam_error(
+      message, SQLITE_ERROR,
+      "table %s: colfam tables in UTF-16 databases are not supported in this version: use "
+      "PRAGMA encoding = 'UTF-8' before the first table is created",
+      table);
+}
+
+int colfam_table_refuse_place(sqlite3 *db, const char *database, const char *table,
+                              char **message) {
+  if (strcmp(database, "main") != 0)
+    return colfam_error(
+        message, SQLITE_ERROR,
+        "table %s.%s: colfam tables in attached or temporary databases are not supported "
+        "in this version: open the database file as the main database",
+        database, table);
+  return refuse_encoding(db, table, message);
+}
+
+static struct colfam_table *find_table(struct colfam_conn *conn, const uint8_t uuid[16]) {
+  for (struct colfam_table *table = conn->tables; table; table = table->next)
+    if (memcmp(table->catalog.uuid, uuid, 16) == 0) return table;
+  return NULL;
+}
+
+/* Makes the table of a catalog, which it takes over on success. */
+static int new_table(struct colfam_conn *conn, struct colfam_catalog *catalog,
+                     const struct colfam_options *options, struct colfam_table **out,
+                     char **message) {
+  struct colfam_table *table = sqlite3_malloc64(sizeof *table);
+  if (!table) return SQLITE_NOMEM;
+  memset(table, 0, sizeof *table);
+  int rc = colfam_store_open(conn->db, catalog->database, &table->store, message);
+  if (rc == SQLITE_OK)
+    rc = colfam_store_family(table->store, catalog->uuid, &options->kv, &table->family, message);
+  if (rc != SQLITE_OK) {
+    colfam_store_unref(table->store);
+    sqlite3_free(table);
+    return rc;
+  }
+  table->conn = conn;
+  table->catalog = *catalog;
+  table->options = *options;
+  table->next = conn->tables;
+  conn->tables = table;
+  *out = table;
+  return SQLITE_OK;
+}
+
+int colfam_table_follow_name(struct colfam_table *table, const struct colfam_vtab *vtab) {
+  if (strcmp(table->catalog.table, vtab->schema->table) == 0) return SQLITE_OK;
+  char *name = sqlite3_mprintf("%s", vtab->schema->table);
+  if (!name) return SQLITE_NOMEM;
+  colfam_catalog_set_name(&table->catalog, name);
+  return SQLITE_OK;
+}
+
+/* Finds the table by the uuid in its shadow tables, or makes it. */
+static int find_or_make(struct colfam_vtab *vtab, struct colfam_table **table, char **message) {
+  struct colfam_catalog catalog;
+  int rc = colfam_catalog_init(&catalog, vtab->conn->db, vtab->database, vtab->schema->table);
+  if (rc != SQLITE_OK) return rc;
+  struct colfam_meta meta;
+  rc = colfam_catalog_read_meta(&catalog, &meta, message);
+  if (rc == SQLITE_OK) {
+    memcpy(catalog.uuid, meta.uuid, sizeof meta.uuid);
+    *table = find_table(vtab->conn, meta.uuid);
+    if (!*table) {
+      rc = new_table(vtab->conn, &catalog, &meta.options, table, message);
+      if (rc == SQLITE_OK) return rc;
+    } else {
+      rc = colfam_table_follow_name(*table, vtab);
+    }
+  }
+  colfam_catalog_release(&catalog);
+  return rc;
+}
+
+int colfam_table_open(struct colfam_vtab *vtab, struct colfam_table **table, char **message) {
+  int rc = colfam_table_refuse_place(vtab->conn->db, vtab->database, vtab->schema->table, message);
+  if (rc == SQLITE_OK) rc = find_or_make(vtab, table, message);
+  if (rc == SQLITE_OK) (*table)->vtab_count++;
+  return rc;
+}
+
+void colfam_table_leave(struct colfam_vtab *vtab) {
+  struct colfam_table *table = vtab->table;
+  vtab->table = NULL;
+  if (!table || --table->vtab_count) return;
+  colfam_catalog_close(&table->catalog);
+  colfam_table_forget_view(table);
+  colfam_reclaim_retry(table->store);
+}
+
+void colfam_table_free(struct colfam_table *table) {
+  if (table->vtab_count || table->txn) return;
+  struct colfam_table **link = &table->conn->tables;
+  while (*link != table) link = &(*link)->next;
+  *link = table->next;
+  colfam_table_forget_view(table);
+  colfam_store_drop_family(table->store, table->family);
+  colfam_store_unref(table->store);
+  colfam_catalog_release(&table->catalog);
+  sqlite3_free(table);
+}

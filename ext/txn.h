@@ -1,0 +1,67 @@
+/* The write transaction of one table: the pending batch, its savepoints, and what xSync, xCommit and
+** xRollback do with it (ext/README.md, Transaction map).
+**
+** Its base view is taken at the first write, under SQLite's write lock: nobody can commit before it ends,
+** so reads inside it are base view + batch and never look at the shadow tables, where its own rows may
+** already stand (ARCHITECTURE.md, invariants 1 Own row and 3 Own publish). */
+#ifndef COLFAM_TXN_H
+#define COLFAM_TXN_H
+
+#include <stdbool.h>
+
+#include "engine/kv.h"
+#include "sqlite_api.h"
+#include "table.h"
+
+struct colfam_txn {
+  struct colfam_table *table;
+  struct kv_view *base;
+  struct kv_batch *batch;
+  struct kv_batch_mark start; /* the empty batch */
+  unsigned data_version;      /* under the write lock */
+
+  struct colfam_savepoint *savepoints; /* ascending index */
+  int savepoint_count, savepoint_capacity;
+  struct colfam_rename *renames; /* newest first */
+  int rename_count;
+
+  bool created;         /* CREATE VIRTUAL TABLE is part of this transaction */
+  bool dropped;         /* DROP TABLE is, so far: DROP in a savepoint can be rolled back (drop.h) */
+  bool options_changed; /* by a command: what memory holds may be undone */
+  bool poisoned;        /* a savepoint could not be recorded: only ROLLBACK is left */
+
+  /* The next rowid to assign; 0 = not known. */
+  bool rowid_known;
+  sqlite3_int64 rowid_max;
+
+  struct kv_job *job; /* of a command or of this commit; its edit is published by xSync */
+
+  /* Fixed at the first xSync, kept until the end (invariant 1). */
+  bool numbered;
+  struct kv_log_row row;
+  struct kv_buf encoded;
+  uint64_t encoded_version;
+  bool row_written; /* the row may stand in t_cflog */
+};
+
+/* Begins it when the table has none. xBegin and xCreate call this under SQLite's write lock. */
+int colfam_txn_begin(struct colfam_table *table, bool created, char **message);
+/* xSync: writes everything in absolute terms; may be called again after more writes. */
+int colfam_txn_sync(struct colfam_txn *txn, char **message);
+/* xCommit: memory follows; cannot fail. Frees the transaction. */
+void colfam_txn_commit(struct colfam_txn *txn);
+/* xRollback. Frees the transaction. */
+void colfam_txn_rollback(struct colfam_txn *txn);
+
+/* Savepoints by SQLite's index (VTAB-FACTS: exact index, or the start of the transaction). `joining` is for
+** a vtab object that has just joined: an index already known keeps its older mark. */
+void colfam_txn_savepoint(struct colfam_txn *txn, int index, bool joining);
+void colfam_txn_release(struct colfam_txn *txn, int index);
+void colfam_txn_rollback_to(struct colfam_txn *txn, int index);
+/* The table was renamed inside the transaction: `old` (sqlite3_malloc) is taken over. */
+int colfam_txn_renamed(struct colfam_txn *txn, char *old);
+
+/* The commands: the job runs now, over the base view; its edit goes out with this commit. */
+int colfam_txn_run_job(struct colfam_txn *txn, enum kv_job_kind kind, char **message);
+
+#endif

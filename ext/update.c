@@ -1,0 +1,320 @@
+/* One row at a time, all or nothing: every check comes before the first change of the batch, and the one
+** change after another (delete the old key, put the new one) is taken back when the second fails. SQLite
+** opens no statement savepoint for a single-row INSERT. */
+#include "update.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "error.h"
+#include "row.h"
+#include "table.h"
+#include "txn.h"
+#include "vtab.h"
+
+struct change {
+  struct colfam_vtab *vtab;
+  const struct colfam_schema *schema;
+  struct colfam_txn *txn;
+  int on_conflict;
+  struct kv_buf old_key; /* empty for INSERT */
+  bool has_old;
+  struct colfam_row row;
+  sqlite3_int64 rowid; /* rowid tables: of the new row */
+};
+
+static int exists(struct change *change, struct kv_slice key, bool *found) {
+  struct kv_err err = {0};
+  kv_status status = kv_exists(change->txn->base, change->txn->batch, key, found, &err);
+  return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
+}
+
+/* ---- Rowids */
+
+static int find_max_rowid(struct change *change) {
+  struct colfam_txn *txn = change->txn;
+  struct kv_err err = {0};
+  struct kv_scan *scan = NULL;
+  struct kv_bounds all = {{NULL, 0}, {NULL, 0}, false};
+  kv_status status = kv_scan_open(txn->base, txn->batch, &all, &scan, &err);
+  if (status == KV_OK) status = kv_scan_last(scan, &err);
+  int rc = status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
+  if (rc == SQLITE_OK) {
+    txn->rowid_max = 0;
+    if (kv_scan_valid(scan)) rc = colfam_rowid_of_key(kv_scan_key(scan), &txn->rowid_max);
+    txn->rowid_known = rc == SQLITE_OK;
+  }
+  kv_scan_close(scan);
+  return rc;
+}
+
+/* As SQLite: beyond the largest rowid, unused ones are searched at random. */
+static int random_rowid(struct change *change) {
+  for (int tries = 0; tries < 100; tries++) {
+    sqlite3_int64 rowid;
+    sqlite3_randomness(sizeof rowid, &rowid);
+    rowid &= LLONG_MAX >> 1;
+    rowid++;
+    struct kv_buf key;
+    kv_buf_init(&key);
+    colfam_rowid_key(&key, rowid);
+    bool found = true;
+    int rc = key.status == KV_OK ? exists(change, kv_buf_slice(&key), &found) : SQLITE_NOMEM;
+    kv_buf_release(&key);
+    if (rc != SQLITE_OK) return rc;
+    change->rowid = rowid;
+    if (!found) return SQLITE_OK;
+  }
+  return colfam_vtab_error(change->vtab, SQLITE_FULL, "table %s: no free rowid found",
+                           change->schema->table);
+}
+
+static int assign_rowid(struct change *change) {
+  struct colfam_txn *txn = change->txn;
+  int rc = txn->rowid_known ? SQLITE_OK : find_max_rowid(change);
+  if (rc != SQLITE_OK) return rc;
+  if (txn->rowid_max == LLONG_MAX) return random_rowid(change);
+  change->rowid = txn->rowid_max < 0 ? 1 : txn->rowid_max + 1;
+  return SQLITE_OK;
+}
+
+/* SQLite's OP_MustBeInt: what a rowid may be given as. */
+static int take_rowid(struct change *change, sqlite3_value *value) {
+  struct kv_datum datum;
+  char text[32];
+  int rc = colfam_datum(value, &datum);
+  if (rc == SQLITE_OK) rc = colfam_affinity_apply(COLFAM_AFF_INTEGER, &datum, text);
+  if (rc != SQLITE_OK) return rc;
+  if (datum.type != KV_INTEGER)
+    return colfam_vtab_error(change->vtab, SQLITE_MISMATCH, "datatype mismatch");
+  change->rowid = datum.integer;
+  return SQLITE_OK;
+}
+
+/* argv[0] old rowid or NULL, argv[1] new rowid or NULL, then the columns. */
+static int new_rowid(struct change *change, sqlite3_value **argv) {
+  int alias = change->schema->rowid_column;
+  sqlite3_value *given = argv[1];
+  if (change->has_old) {
+    sqlite3_int64 old = sqlite3_value_int64(argv[0]);
+    bool moved =
+        sqlite3_value_type(argv[1]) != SQLITE_INTEGER || sqlite3_value_int64(argv[1]) != old;
+    if (!moved && alias >= 0) given = argv[2 + alias];
+    return take_rowid(change, given);
+  }
+  if (sqlite3_value_type(given) == SQLITE_NULL && alias >= 0) given = argv[2 + alias];
+  if (sqlite3_value_type(given) == SQLITE_NULL) return assign_rowid(change);
+  return take_rowid(change, given);
+}
+
+/* ---- Constraints, in SQLite's wording */
+
+static int fail_not_null(struct change *change, int column) {
+  return colfam_vtab_error(change->vtab, SQLITE_CONSTRAINT_NOTNULL,
+                           "NOT NULL constraint failed: %s.%s", change->schema->table,
+                           change->schema->columns[column].name);
+}
+
+static int fail_unique(struct change *change) {
+  const struct colfam_schema *schema = change->schema;
+  if (schema->key_form == COLFAM_KEY_ROWID) {
+    int alias = schema->rowid_column;
+    return colfam_vtab_error(change->vtab,
+                             alias >= 0 ? SQLITE_CONSTRAINT_PRIMARYKEY : SQLITE_CONSTRAINT_ROWID,
+                             "UNIQUE constraint failed: %s.%s", schema->table,
+                             alias >= 0 ? schema->columns[alias].name : "rowid");
+  }
+  sqlite3_str *names = sqlite3_str_new(change->vtab->conn->db);
+  for (int i = 0; i < schema->key_count; i++)
+    sqlite3_str_appendf(names, "%s%s.%s", i ? ", " : "", schema->table,
+                        schema->columns[schema->key_columns[i]].name);
+  char *text = sqlite3_str_finish(names);
+  if (!text) return SQLITE_NOMEM;
+  int rc = colfam_vtab_error(change->vtab, SQLITE_CONSTRAINT_PRIMARYKEY,
+                             "UNIQUE constraint failed: %s", text);
+  sqlite3_free(text);
+  return rc;
+}
+
+/* ---- Keys */
+
+static int encode_old_key(struct change *change, sqlite3_value *value) {
+  const struct colfam_schema *schema = change->schema;
+  change->has_old = true;
+  kv_buf_clear(&change->old_key);
+  if (schema->key_form == COLFAM_KEY_ROWID) {
+    colfam_rowid_key(&change->old_key, sqlite3_value_int64(value));
+  } else if (schema->key_form == COLFAM_KEY_HIDDEN) {
+    kv_buf_append(&change->old_key, sqlite3_value_blob(value), (size_t)sqlite3_value_bytes(value));
+  } else {
+    struct kv_datum datum;
+    char text[32];
+    int rc = colfam_datum(value, &datum);
+    if (rc == SQLITE_OK)
+      rc = colfam_affinity_apply(schema->columns[schema->key_columns[0]].affinity, &datum, text);
+    if (rc != SQLITE_OK) return rc;
+    kv_key_append(&change->old_key, colfam_schema_key_part(schema, 0), &datum);
+  }
+  return change->old_key.status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+/* Columns to row, key and value, with the checks that an ordinary table makes before it looks for
+** conflicts. */
+static int encode_new_row(struct change *change, sqlite3_value **argv) {
+  const struct colfam_schema *schema = change->schema;
+  int rc = colfam_row_set(&change->row, schema, argv + 2);
+  if (rc == SQLITE_OK && schema->key_form == COLFAM_KEY_ROWID) rc = new_rowid(change, argv);
+  if (rc != SQLITE_OK) return rc;
+  int null_column = colfam_row_null_column(&change->row, schema);
+  if (null_column >= 0) return fail_not_null(change, null_column);
+  rc = colfam_row_encode_key(&change->row, schema, change->rowid);
+  if (rc == SQLITE_TOOBIG)
+    return colfam_vtab_error(change->vtab, rc,
+                             "table %s: a key may have at most %d bytes when encoded",
+                             schema->table, KV_KEY_BYTES_MAX);
+  return rc == SQLITE_OK ? colfam_row_encode_value(&change->row, schema) : rc;
+}
+
+/* ---- Writes */
+
+static int put(struct change *change, int rows_delta) {
+  struct kv_err err = {0};
+  kv_status status = kv_batch_put(change->txn->batch, kv_buf_slice(&change->row.key),
+                                  kv_buf_slice(&change->row.value), rows_delta, &err);
+  return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
+}
+
+static int delete_old(struct change *change) {
+  struct kv_err err = {0};
+  kv_status status = kv_batch_delete(change->txn->batch, kv_buf_slice(&change->old_key), -1, &err);
+  return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
+}
+
+/* Whether the new key is taken, and what the conflict mode makes of it. Blind writing (replace without
+** counting) does not look. */
+static int resolve_conflict(struct change *change, bool *taken) {
+  const struct colfam_options *options = &change->txn->table->options;
+  bool replace =
+      change->on_conflict == SQLITE_REPLACE ||
+      (!change->has_old && options->conflict_replace && change->on_conflict == SQLITE_ABORT);
+  *taken = false;
+  if (replace && !options->track_rows) return SQLITE_OK;
+  int rc = exists(change, kv_buf_slice(&change->row.key), taken);
+  if (rc != SQLITE_OK || !*taken || replace) return rc;
+  return fail_unique(change);
+}
+
+static void note_rowid(struct change *change) {
+  struct colfam_txn *txn = change->txn;
+  if (txn->rowid_known && change->rowid > txn->rowid_max) txn->rowid_max = change->rowid;
+}
+
+static int do_delete(struct change *change) {
+  bool found;
+  int rc = exists(change, kv_buf_slice(&change->old_key), &found);
+  if (rc != SQLITE_OK || !found) return rc;
+  change->txn->rowid_known = false;
+  return delete_old(change);
+}
+
+static int do_insert(struct change *change, sqlite3_value **argv, sqlite3_int64 *rowid) {
+  int rc = encode_new_row(change, argv);
+  if (rc != SQLITE_OK) return rc;
+  bool taken;
+  rc = resolve_conflict(change, &taken);
+  if (rc == SQLITE_OK) rc = put(change, taken ? 0 : 1);
+  if (rc != SQLITE_OK) return rc;
+  note_rowid(change);
+  bool has_rowid = change->schema->key_form == COLFAM_KEY_ROWID;
+  *rowid = has_rowid ? change->rowid : sqlite3_last_insert_rowid(change->vtab->conn->db);
+  return SQLITE_OK;
+}
+
+static int move_row(struct change *change) {
+  bool taken;
+  int rc = resolve_conflict(change, &taken);
+  if (rc != SQLITE_OK) return rc;
+  struct kv_batch_mark mark = kv_batch_mark(change->txn->batch);
+  rc = delete_old(change);
+  if (rc == SQLITE_OK) rc = put(change, taken ? 0 : 1);
+  if (rc != SQLITE_OK) kv_batch_rollback(change->txn->batch, mark);
+  change->txn->rowid_known = false;
+  return rc;
+}
+
+/* A row that an earlier step of the same statement replaced is no longer there to be updated. */
+static int do_update(struct change *change, sqlite3_value **argv) {
+  bool found;
+  int rc = exists(change, kv_buf_slice(&change->old_key), &found);
+  if (rc != SQLITE_OK || !found) return rc;
+  rc = encode_new_row(change, argv);
+  if (rc != SQLITE_OK) return rc;
+  if (kv_slice_equal(kv_buf_slice(&change->old_key), kv_buf_slice(&change->row.key)))
+    return put(change, 0);
+  return move_row(change);
+}
+
+/* ---- Commands */
+
+static int set_option(struct change *change, const char *text) {
+  struct colfam_table *table = change->txn->table;
+  const char *equals = strchr(text, '=');
+  if (!equals)
+    return colfam_vtab_error(change->vtab, SQLITE_ERROR,
+                             "table %s: unknown command \"%s\": flush, compact, or option=value",
+                             change->schema->table, text);
+  char *name = sqlite3_mprintf("%.*s", (int)(equals - text), text);
+  if (!name) return SQLITE_NOMEM;
+  struct colfam_options options = table->options;
+  char **message = &change->vtab->base.zErrMsg;
+  int rc = colfam_options_set(&options, name, equals + 1, message);
+  if (rc == SQLITE_OK) {
+    change->txn->options_changed = true;
+    rc = colfam_catalog_put_option(&table->catalog, name, equals + 1, message);
+  }
+  if (rc == SQLITE_OK) table->options = options;
+  sqlite3_free(name);
+  return rc;
+}
+
+static int do_command(struct change *change, sqlite3_value *value) {
+  const char *text = (const char *)sqlite3_value_text(value);
+  if (!text) return SQLITE_NOMEM;
+  char **message = &change->vtab->base.zErrMsg;
+  if (sqlite3_stricmp(text, "flush") == 0)
+    return colfam_txn_run_job(change->txn, KV_JOB_FLUSH, message);
+  if (sqlite3_stricmp(text, "compact") == 0)
+    return colfam_txn_run_job(change->txn, KV_JOB_COMPACT, message);
+  return set_option(change, text);
+}
+
+static int apply(struct change *change, int argc, sqlite3_value **argv, sqlite3_int64 *rowid) {
+  if (argc == 1) {
+    int rc = encode_old_key(change, argv[0]);
+    return rc == SQLITE_OK ? do_delete(change) : rc;
+  }
+  if (sqlite3_value_type(argv[0]) != SQLITE_NULL) {
+    int rc = encode_old_key(change, argv[0]);
+    return rc == SQLITE_OK ? do_update(change, argv) : rc;
+  }
+  sqlite3_value *command = argv[2 + change->schema->command_column];
+  if (sqlite3_value_type(command) == SQLITE_NULL) return do_insert(change, argv, rowid);
+  *rowid = sqlite3_last_insert_rowid(change->vtab->conn->db);
+  return do_command(change, command);
+}
+
+int colfam_update(sqlite3_vtab *base, int argc, sqlite3_value **argv, sqlite3_int64 *rowid) {
+  struct colfam_vtab *vtab = (struct colfam_vtab *)base;
+  if (!vtab->table || !vtab->table->txn) return SQLITE_MISUSE;
+  if (vtab->table->txn->poisoned) return SQLITE_NOMEM;
+  struct change change = {.vtab = vtab,
+                          .schema = vtab->schema,
+                          .txn = vtab->table->txn,
+                          .on_conflict = sqlite3_vtab_on_conflict(vtab->conn->db)};
+  kv_buf_init(&change.old_key);
+  int rc = colfam_row_init(&change.row, vtab->schema);
+  if (rc == SQLITE_OK) rc = apply(&change, argc, argv, rowid);
+  colfam_row_release(&change.row);
+  kv_buf_release(&change.old_key);
+  return rc;
+}
