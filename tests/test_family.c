@@ -344,7 +344,7 @@ START_TEST(removal_that_fails_is_reported_and_can_be_repeated) {
 END_TEST
 
 START_TEST(new_options_are_for_later_jobs) {
-  char key[16];
+  char key[32];
   uint64_t bytes[2];
   for (int round = 0; round < 2; round++) {
     struct kv_options options = kv_family_options(store.family);
