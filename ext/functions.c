@@ -42,13 +42,11 @@ static void fail(sqlite3_context *context, int rc, char *message) {
 /* One key column from its argument. *possible is cleared when no row can have this key. */
 static int append_column(struct kv_buf *key, const struct colfam_schema *schema, int i,
                          sqlite3_value *value, bool *possible) {
-  char number[32];
   struct kv_datum datum;
   enum colfam_affinity affinity = COLFAM_AFF_INTEGER;
   bool rowid = schema->key_form == COLFAM_KEY_ROWID;
   if (!rowid) affinity = schema->columns[schema->key_columns[i]].affinity;
-  int rc = colfam_datum(value, &datum);
-  if (!rc) rc = colfam_affinity_apply(affinity, &datum, number);
+  int rc = colfam_datum_stored(value, affinity, &datum);
   if (rc) return rc;
   if (datum.type == KV_NULL || (rowid && datum.type != KV_INTEGER)) *possible = false;
   if (*possible && !rowid) kv_key_append(key, colfam_schema_key_part(schema, i), &datum);

@@ -20,14 +20,14 @@ enum colfam_plan_kind {
 /* What xFilter gets; argv order: equal columns in key order, the IN list, lower bound, upper bound. */
 struct colfam_plan {
   enum colfam_plan_kind kind;
-  int equal_count;   /* leading key columns bound by = */
-  bool has_in;       /* the key column after them is bound by an IN list */
+  int equal_count;            /* leading key columns bound by = */
+  bool has_in;                /* the key column after them is bound by an IN list */
   bool has_lower, lower_open; /* bound on the next key column; open: > or < */
   bool has_upper, upper_open;
   bool backwards; /* ORDER BY key DESC consumed */
-  /* Literal: SQLite applied or will apply the column's affinity to the argument, so that a number against
-  ** a TEXT key is exact. One bit for each argument. */
-  unsigned literal;
+  /* ORDER BY was consumed counting the first order_from key columns as constant. They are, but for a
+  ** number compared with a text key, which may stand for several texts (lookup.h). */
+  int order_from;
 };
 int colfam_plan_encode(const struct colfam_plan *plan);
 void colfam_plan_decode(int idx_num, struct colfam_plan *plan);

@@ -10,15 +10,14 @@
 /* The value as a datum: text as UTF-8 and blobs are borrowed from it until it changes. SQLITE_NOMEM when
 ** a conversion to UTF-8 failed. */
 int colfam_datum(sqlite3_value *value, struct kv_datum *datum);
-/* What storing into a column of this affinity makes of a datum (SQLite's rules for INSERT, also used for
-** the right side of comparisons). Text made of a number is put into `text`, which must live as long as
-** the datum. */
-int colfam_affinity_apply(enum colfam_affinity affinity, struct kv_datum *datum, char text[32]);
+/* What storing the value into a column of this affinity makes of it (SQLite's rules for INSERT, done by
+** SQLite's own conversions). Borrowed from the value, which it may convert in place. */
+int colfam_datum_stored(sqlite3_value *value, enum colfam_affinity affinity,
+                        struct kv_datum *datum);
 
 /* One row between SQL values and bytes. datums[i] belongs to column i, affinity applied. */
 struct colfam_row {
   struct kv_datum *datums;
-  char (*texts)[32]; /* numbers turned into text, one slot a column */
   struct kv_buf key;
   struct kv_buf value;
 };
@@ -26,12 +25,14 @@ int colfam_row_init(struct colfam_row *row, const struct colfam_schema *schema);
 void colfam_row_release(struct colfam_row *row);
 /* Reads the columns (values[i] = column i) and applies affinities. Values stay borrowed. For a rowid
 ** table's alias column the datum is left as given. */
-int colfam_row_set(struct colfam_row *row, const struct colfam_schema *schema, sqlite3_value **values);
+int colfam_row_set(struct colfam_row *row, const struct colfam_schema *schema,
+                   sqlite3_value **values);
 /* The first column, in table order, that is NULL though NOT NULL; -1 when all is well. */
 int colfam_row_null_column(const struct colfam_row *row, const struct colfam_schema *schema);
 /* Encode row->key (from the key columns, or rowid) and row->value. SQLITE_TOOBIG for a key over
 ** KV_KEY_BYTES_MAX, SQLITE_NOMEM. */
-int colfam_row_encode_key(struct colfam_row *row, const struct colfam_schema *schema, sqlite3_int64 rowid);
+int colfam_row_encode_key(struct colfam_row *row, const struct colfam_schema *schema,
+                          sqlite3_int64 rowid);
 int colfam_row_encode_value(struct colfam_row *row, const struct colfam_schema *schema);
 
 /* The key of a rowid. */
@@ -40,9 +41,14 @@ int colfam_rowid_of_key(struct kv_slice key, sqlite3_int64 *rowid);
 
 /* Column `column` (declared columns only) of a stored row becomes the context's result; decodes only that
 ** column. SQLITE_CORRUPT_VTAB when the bytes are no row of this schema. */
-int colfam_row_result(const struct colfam_schema *schema, struct kv_slice key, struct kv_slice value,
-                      int column, sqlite3_context *context);
+int colfam_row_result(const struct colfam_schema *schema, struct kv_slice key,
+                      struct kv_slice value, int column, sqlite3_context *context);
+/* The same from the key alone. *told is false, and no result set, when the value is needed: for value
+** columns, and for numbers whose exact form (integer or real) only the value tells. */
+int colfam_row_result_of_key(const struct colfam_schema *schema, struct kv_slice key, int column,
+                             sqlite3_context *context, bool *told);
 /* Checks that the bytes are a row of this schema (colfam_check). */
-int colfam_row_check(const struct colfam_schema *schema, struct kv_slice key, struct kv_slice value);
+int colfam_row_check(const struct colfam_schema *schema, struct kv_slice key,
+                     struct kv_slice value);
 
 #endif

@@ -19,17 +19,19 @@ enum colfam_affinity {
 
 struct colfam_column {
   char *name;
-  char *type; /* as written, "" without one */
+  char *type;      /* as written, "" without one */
+  char *collation; /* declared, NULL without one */
   enum colfam_affinity affinity;
-  bool not_null;  /* declared, or a key column of a table that is not a rowid table */
-  int key_index;  /* position in the key, -1 for value columns; -1 too for the rowid alias */
+  bool not_null;   /* declared, or a key column of a table that is not a rowid table */
+  int key_index;   /* position in the key, -1 for value columns; -1 too for the rowid alias */
+  int value_index; /* position among the value columns, -1 for key columns and the rowid alias */
   bool descending; /* in the key */
 };
 
 enum colfam_key_form {
-  COLFAM_KEY_ROWID,  /* rowid table: the key is the rowid; rowid_column is its alias or -1 */
+  COLFAM_KEY_ROWID, /* rowid table: the key is the rowid; rowid_column is its alias or -1 */
   COLFAM_KEY_COLUMN, /* one ascending key column, declared as the PRIMARY KEY of a WITHOUT ROWID table */
-  COLFAM_KEY_HIDDEN  /* composite or descending: a hidden BLOB column with the encoded key is it */
+  COLFAM_KEY_HIDDEN /* composite or descending: a hidden BLOB column with the encoded key is it */
 };
 
 /* Options of SQL.md; the engine's and the SQL side's own. */
@@ -62,7 +64,8 @@ struct colfam_schema {
 /* argv as SQLite gives it to xCreate/xConnect (module, database, table, arguments...). Names are unquoted,
 ** types kept as written. On failure *message is set (sqlite3_malloc). Refusals name the clause and say
 ** what to write instead. */
-int colfam_schema_new(int argc, const char *const *argv, struct colfam_schema **schema, char **message);
+int colfam_schema_new(int argc, const char *const *argv, struct colfam_schema **schema,
+                      char **message);
 void colfam_schema_free(struct colfam_schema *schema);
 /* How key column i (0-based in the key) is encoded; for rowid tables i = 0 is the rowid. */
 struct kv_key_part colfam_schema_key_part(const struct colfam_schema *schema, int i);

@@ -1,0 +1,169 @@
+/* The table options (SQL.md). One line a option: its name, what is allowed, how it is read and shown. Any
+** thread. */
+#include <string.h>
+
+#include "error.h"
+#include "schema.h"
+
+struct option {
+  const char *name;
+  const char *allowed;
+  int64_t lowest, highest; /* of numbers */
+  bool (*set)(const struct option *self, struct colfam_options *options, const char *value);
+  void (*get)(const struct colfam_options *options, char value[64]);
+};
+
+/* Plain decimal digits, at most 10. */
+static bool read_number(const struct option *self, const char *value, int64_t *number) {
+  size_t digits = strspn(value, "0123456789");
+  if (!digits || digits > 10 || value[digits]) return false;
+  *number = 0;
+  for (; *value; value++) *number = *number * 10 + (*value - '0');
+  return *number >= self->lowest && *number <= self->highest;
+}
+
+static bool set_compression(const struct option *self, struct colfam_options *options,
+                            const char *value) {
+  int64_t level = 3;
+  if (sqlite3_stricmp(value, "none") == 0) {
+    level = 0;
+  } else {
+    if (sqlite3_strnicmp(value, "zstd", 4) != 0) return false;
+    if (value[4] && (value[4] != ':' || !read_number(self, value + 5, &level))) return false;
+  }
+  options->kv.compression_level = (int)level;
+  return true;
+}
+
+static void get_compression(const struct colfam_options *options, char value[64]) {
+  if (options->kv.compression_level) {
+    sqlite3_snprintf(64, value, "zstd:%d", options->kv.compression_level);
+  } else {
+    sqlite3_snprintf(64, value, "none");
+  }
+}
+
+static bool set_filter_bits(const struct option *self, struct colfam_options *options,
+                            const char *value) {
+  int64_t number;
+  if (!read_number(self, value, &number)) return false;
+  options->kv.filter_bits = (int)number;
+  return true;
+}
+
+static void get_filter_bits(const struct colfam_options *options, char value[64]) {
+  sqlite3_snprintf(64, value, "%d", options->kv.filter_bits);
+}
+
+static bool set_block_bytes(const struct option *self, struct colfam_options *options,
+                            const char *value) {
+  int64_t number;
+  if (!read_number(self, value, &number)) return false;
+  options->kv.block_bytes = (uint32_t)number;
+  return true;
+}
+
+static void get_block_bytes(const struct colfam_options *options, char value[64]) {
+  sqlite3_snprintf(64, value, "%u", options->kv.block_bytes);
+}
+
+static bool set_memtable_bytes(const struct option *self, struct colfam_options *options,
+                               const char *value) {
+  int64_t number;
+  if (!read_number(self, value, &number)) return false;
+  options->kv.memtable_bytes = (uint64_t)number;
+  return true;
+}
+
+static void get_memtable_bytes(const struct colfam_options *options, char value[64]) {
+  sqlite3_snprintf(64, value, "%llu", (sqlite3_uint64)options->kv.memtable_bytes);
+}
+
+static bool set_comparator(const struct option *self, struct colfam_options *options,
+                           const char *value) {
+  (void)self, (void)options;
+  return sqlite3_stricmp(value, "bytewise") == 0;
+}
+
+static void get_comparator(const struct colfam_options *options, char value[64]) {
+  (void)options;
+  sqlite3_snprintf(64, value, "bytewise");
+}
+
+/* One of two words. */
+static bool read_word(const char *value, const char *no, const char *yes, bool *chosen) {
+  *chosen = sqlite3_stricmp(value, yes) == 0;
+  return *chosen || sqlite3_stricmp(value, no) == 0;
+}
+
+static bool set_track_rows(const struct option *self, struct colfam_options *options,
+                           const char *value) {
+  (void)self;
+  return read_word(value, "off", "on", &options->track_rows);
+}
+
+static void get_track_rows(const struct colfam_options *options, char value[64]) {
+  sqlite3_snprintf(64, value, "%s", options->track_rows ? "on" : "off");
+}
+
+static bool set_conflict(const struct option *self, struct colfam_options *options,
+                         const char *value) {
+  (void)self;
+  return read_word(value, "abort", "replace", &options->conflict_replace);
+}
+
+static void get_conflict(const struct colfam_options *options, char value[64]) {
+  sqlite3_snprintf(64, value, "%s", options->conflict_replace ? "replace" : "abort");
+}
+
+static const struct option all[] = {
+    {"compression", "none, zstd, zstd:1 to zstd:19", 1, 19, set_compression, get_compression},
+    {"filter_bits", "0 to 20", 0, 20, set_filter_bits, get_filter_bits},
+    {"block_bytes", "1024 to 1048576", 1024, 1048576, set_block_bytes, get_block_bytes},
+    {"memtable_bytes", "16384 to 1073741824", 16384, 1073741824, set_memtable_bytes,
+     get_memtable_bytes},
+    {"comparator", "bytewise in this version", 0, 0, set_comparator, get_comparator},
+    {"track_rows", "on, off", 0, 0, set_track_rows, get_track_rows},
+    {"conflict", "abort, replace", 0, 0, set_conflict, get_conflict},
+};
+enum { OPTION_COUNT = sizeof all / sizeof *all };
+
+void colfam_options_default(struct colfam_options *options) {
+  kv_options_default(&options->kv);
+  options->track_rows = true;
+  options->conflict_replace = false;
+}
+
+static int refuse_name(const char *name, char **message) {
+  if (sqlite3_stricmp(name, "value_bytes") == 0)
+    return colfam_error(message, SQLITE_ERROR,
+                        "option value_bytes cannot be set in this version: leave it out");
+  sqlite3_str *names = sqlite3_str_new(NULL);
+  for (int i = 0; i < OPTION_COUNT; i++)
+    sqlite3_str_appendf(names, "%s%s", i ? ", " : "", all[i].name);
+  char *list = sqlite3_str_finish(names);
+  if (!list) return SQLITE_NOMEM;
+  int rc = colfam_error(message, SQLITE_ERROR, "unknown option %s: the options are %s", name, list);
+  sqlite3_free(list);
+  return rc;
+}
+
+int colfam_options_set(struct colfam_options *options, const char *name, const char *value,
+                       char **message) {
+  for (int i = 0; i < OPTION_COUNT; i++) {
+    if (sqlite3_stricmp(name, all[i].name) != 0) continue;
+    struct colfam_options changed = *options;
+    if (!all[i].set(&all[i], &changed, value))
+      return colfam_error(message, SQLITE_ERROR, "option %s cannot be '%s': allowed are %s",
+                          all[i].name, value, all[i].allowed);
+    *options = changed;
+    return SQLITE_OK;
+  }
+  return refuse_name(name, message);
+}
+
+const char *colfam_options_get(const struct colfam_options *options, int index, char value[64]) {
+  if (index < 0 || index >= OPTION_COUNT) return NULL;
+  all[index].get(options, value);
+  return all[index].name;
+}
