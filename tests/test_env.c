@@ -1,5 +1,5 @@
-/* What every environment promises, asked of POSIX, memory and fault (wrapped around memory), and what
-** only the one in memory does. */
+/* What every environment promises, asked of POSIX, memory and fault (wrapped around memory), and
+** what only the one in memory does. */
 #include "env.h"
 
 #include <pthread.h>
@@ -535,8 +535,8 @@ END_TEST
 
 enum { THREADS = 4, ROUNDS = 300 };
 
-/* Own files made and removed while all read the shared one. Asserts only by its result: Check's are for
-** the main thread. */
+/* Own files made and removed while all read the shared one. Asserts only by its result: Check's are
+** for the main thread. */
 static void *churn(void *arg) {
   struct kv_env *env = place.env;
   char path[400];
