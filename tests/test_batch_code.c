@@ -1,0 +1,344 @@
+/* The encoded log batch: round trips, foreign places, damage of every kind, failing allocations. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "batch.h"
+#include "code.h"
+#include "harness.h"
+#include "hash.h"
+#include "key.h"
+#include "mem.h"
+
+static const uint8_t uuid[16] = "a store's uuid";
+#define SEQ 42u
+
+static struct kv_slice text(const char *string) {
+  return kv_slice_of(string, strlen(string));
+}
+
+static struct kv_batch *new_batch(void) {
+  struct kv_batch *batch;
+  ck_assert_int_eq(kv_batch_new(NULL, &batch, NULL), KV_OK);
+  return batch;
+}
+
+static void encode(struct kv_batch *batch, struct kv_buf *out) {
+  ck_assert_int_eq(kv_batch_encode(batch, uuid, SEQ, out, NULL), KV_OK);
+}
+
+/* Three entries: "a" deleted, "b" = "value", "c" = "". */
+static void encode_sample(struct kv_buf *out) {
+  struct kv_batch *batch = new_batch();
+  ck_assert_int_eq(kv_batch_put(batch, text("c"), text(""), 1, NULL), KV_OK);
+  ck_assert_int_eq(kv_batch_put(batch, text("b"), text("old"), 1, NULL), KV_OK);
+  ck_assert_int_eq(kv_batch_delete(batch, text("a"), -1, NULL), KV_OK);
+  ck_assert_int_eq(kv_batch_put(batch, text("b"), text("value"), 1, NULL), KV_OK);
+  encode(batch, out);
+  kv_batch_unref(batch);
+}
+
+static kv_status open_reader(struct kv_batch_reader *reader, struct kv_slice bytes,
+                             struct kv_err *err) {
+  return kv_batch_reader_init(reader, bytes, uuid, SEQ, err);
+}
+
+static void expect_next(struct kv_batch_reader *reader, const char *key, const char *value) {
+  kv_status status;
+  ck_assert(kv_batch_reader_next(reader, &status, NULL));
+  ck_assert_int_eq(status, KV_OK);
+  ck_assert(kv_slice_equal(reader->key, text(key)));
+  ck_assert_int_eq(reader->deleted, value == NULL);
+  ck_assert(kv_slice_equal(reader->value, text(value ? value : "")));
+}
+
+static void expect_end(struct kv_batch_reader *reader) {
+  kv_status status;
+  ck_assert(!kv_batch_reader_next(reader, &status, NULL));
+  ck_assert_int_eq(status, KV_OK);
+  ck_assert(!kv_batch_reader_next(reader, &status, NULL));
+}
+
+/* Seals hand-made content with the checksum of its place. */
+static void seal(struct kv_buf *bytes) {
+  kv_buf_append_u64(bytes, kv_hash_seeded(kv_buf_slice(bytes), kv_hash_place(uuid, SEQ, 0)));
+}
+
+START_TEST(entries_come_back_sorted_once_each) {
+  struct kv_buf bytes;
+  kv_buf_init(&bytes);
+  encode_sample(&bytes);
+  struct kv_batch_reader reader;
+  ck_assert_int_eq(open_reader(&reader, kv_buf_slice(&bytes), NULL), KV_OK);
+  expect_next(&reader, "a", NULL);
+  expect_next(&reader, "b", "value");
+  expect_next(&reader, "c", "");
+  expect_end(&reader);
+  kv_buf_release(&bytes);
+  ck_assert_int_eq(kv_mem_live_blocks(), 0);
+}
+END_TEST
+
+START_TEST(layout_is_the_documented_one) {
+  struct kv_buf bytes;
+  kv_buf_init(&bytes);
+  encode_sample(&bytes);
+  static const uint8_t expected[] = {0xb1, 0,   3,   1,   1,   'a', 1, 10, 'b',
+                                     'v',  'a', 'l', 'u', 'e', 1,   0, 'c'};
+  ck_assert_uint_eq(bytes.size, sizeof expected + 8);
+  ck_assert_mem_eq(bytes.data, expected, sizeof expected);
+  kv_buf_release(&bytes);
+}
+END_TEST
+
+START_TEST(empty_batch_encodes) {
+  struct kv_batch *batch = new_batch();
+  struct kv_buf bytes;
+  kv_buf_init(&bytes);
+  encode(batch, &bytes);
+  ck_assert_uint_eq(bytes.size, 11);
+  struct kv_batch_reader reader;
+  ck_assert_int_eq(open_reader(&reader, kv_buf_slice(&bytes), NULL), KV_OK);
+  expect_end(&reader);
+  kv_buf_release(&bytes);
+  kv_batch_unref(batch);
+}
+END_TEST
+
+START_TEST(empty_key_is_a_key) {
+  struct kv_batch *batch = new_batch();
+  ck_assert_int_eq(kv_batch_put(batch, text(""), text("none"), 1, NULL), KV_OK);
+  ck_assert_int_eq(kv_batch_put(batch, text("a"), text("1"), 1, NULL), KV_OK);
+  struct kv_buf bytes;
+  kv_buf_init(&bytes);
+  encode(batch, &bytes);
+  struct kv_batch_reader reader;
+  ck_assert_int_eq(open_reader(&reader, kv_buf_slice(&bytes), NULL), KV_OK);
+  expect_next(&reader, "", "none");
+  expect_next(&reader, "a", "1");
+  expect_end(&reader);
+  kv_buf_release(&bytes);
+  kv_batch_unref(batch);
+}
+END_TEST
+
+START_TEST(encoding_appends_to_what_is_there) {
+  struct kv_buf bytes;
+  kv_buf_init(&bytes);
+  kv_buf_append(&bytes, "before", 6);
+  encode_sample(&bytes);
+  ck_assert_mem_eq(bytes.data, "before", 6);
+  struct kv_batch_reader reader;
+  struct kv_slice encoded = {bytes.data + 6, bytes.size - 6};
+  ck_assert_int_eq(open_reader(&reader, encoded, NULL), KV_OK);
+  kv_buf_release(&bytes);
+}
+END_TEST
+
+START_TEST(large_keys_and_values_round_trip) {
+  struct kv_batch *batch = new_batch();
+  static uint8_t large[1 << 20];
+  for (size_t i = 0; i < sizeof large; i++) large[i] = (uint8_t)(i * 31 >> 3);
+  struct kv_slice key = {large, KV_KEY_BYTES_MAX}, value = {large, sizeof large};
+  ck_assert_int_eq(kv_batch_put(batch, key, value, 1, NULL), KV_OK);
+  struct kv_buf bytes;
+  kv_buf_init(&bytes);
+  encode(batch, &bytes);
+  struct kv_batch_reader reader;
+  kv_status status;
+  ck_assert_int_eq(open_reader(&reader, kv_buf_slice(&bytes), NULL), KV_OK);
+  ck_assert(kv_batch_reader_next(&reader, &status, NULL));
+  ck_assert(kv_slice_equal(reader.key, key) && kv_slice_equal(reader.value, value));
+  kv_buf_release(&bytes);
+  kv_batch_unref(batch);
+}
+END_TEST
+
+START_TEST(another_place_is_refused) {
+  struct kv_buf bytes;
+  kv_buf_init(&bytes);
+  encode_sample(&bytes);
+  struct kv_batch_reader reader;
+  struct kv_err err;
+  uint8_t other[16];
+  memcpy(other, uuid, 16);
+  other[15] ^= 1;
+  struct kv_slice encoded = kv_buf_slice(&bytes);
+  ck_assert_int_eq(kv_batch_reader_init(&reader, encoded, other, SEQ, NULL), KV_CORRUPT);
+  ck_assert_int_eq(kv_batch_reader_init(&reader, encoded, uuid, SEQ + 1, &err), KV_CORRUPT);
+  ck_assert_str_eq(err.text, "log batch 43: bad checksum");
+  kv_status status;
+  ck_assert_msg(!kv_batch_reader_next(&reader, &status, NULL), "nothing is handed out");
+  kv_buf_release(&bytes);
+}
+END_TEST
+
+START_TEST(cut_at_every_length_is_refused) {
+  struct kv_buf bytes;
+  kv_buf_init(&bytes);
+  encode_sample(&bytes);
+  for (size_t size = 0; size < bytes.size; size++) {
+    uint8_t *copy = malloc(size ? size : 1); /* of exact size, for the address sanitizer */
+    memcpy(copy, bytes.data, size);
+    struct kv_batch_reader reader;
+    ck_assert_int_eq(open_reader(&reader, kv_slice_of(copy, size), NULL), KV_CORRUPT);
+    free(copy);
+  }
+  kv_buf_release(&bytes);
+}
+END_TEST
+
+START_TEST(every_flipped_bit_is_refused) {
+  struct kv_buf bytes;
+  kv_buf_init(&bytes);
+  encode_sample(&bytes);
+  for (size_t bit = 0; bit < bytes.size * 8; bit++) {
+    bytes.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    struct kv_batch_reader reader;
+    kv_status status = open_reader(&reader, kv_buf_slice(&bytes), NULL);
+    ck_assert(status == KV_CORRUPT || (bit < 4 && status == KV_VERSION));
+    bytes.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+  }
+  kv_buf_release(&bytes);
+}
+END_TEST
+
+/* Content with a right checksum that no writer makes. */
+static const struct {
+  const char *what;
+  size_t size;
+  uint8_t bytes[16];
+  kv_status status;
+} forged[] = {
+    {"format version 0", 3, {0xb0, 0, 0}, KV_CORRUPT},
+    {"format version 2, this reads 1", 3, {0xb2, 0, 0}, KV_VERSION},
+    {"not a log batch", 3, {0xa1, 0, 0}, KV_CORRUPT},
+    {"unknown flags 80", 3, {0xb1, 0x80, 0}, KV_VERSION},
+    {"a wrong count", 3, {0xb1, 0, 1}, KV_CORRUPT},
+    {"a wrong count", 8, {0xb1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f, 0}, KV_CORRUPT},
+    {"a wrong count", 3, {0xb1, 0, 0xff}, KV_CORRUPT},
+    {"entries cut short", 5, {0xb1, 0, 1, 1, 0}, KV_CORRUPT},
+    {"entries cut short", 6, {0xb1, 0, 1, 1, 4, 'a'}, KV_CORRUPT},
+    {"entries cut short", 7, {0xb1, 0, 2, 1, 0, 'a', 1}, KV_CORRUPT},
+    {"bytes after the last entry", 7, {0xb1, 0, 1, 1, 0, 'a', 0}, KV_CORRUPT},
+    {"keys not ascending", 9, {0xb1, 0, 2, 1, 0, 'b', 1, 0, 'a'}, KV_CORRUPT},
+    {"keys not ascending", 9, {0xb1, 0, 2, 1, 0, 'a', 1, 0, 'a'}, KV_CORRUPT},
+    {"keys not ascending", 7, {0xb1, 0, 2, 0, 0, 0, 0}, KV_CORRUPT},
+    {"a tombstone with a value", 7, {0xb1, 0, 1, 1, 3, 'a', 'v'}, KV_CORRUPT},
+    {"a key too large", 7, {0xb1, 0, 1, 0x81, 0x80, 4, 0}, KV_CORRUPT},
+    {"a value too large", 10, {0xb1, 0, 1, 0, 0x80, 0x80, 0x80, 0x80, 0x20, 0}, KV_CORRUPT},
+};
+
+START_TEST(forged_content_is_refused) {
+  struct kv_buf bytes;
+  kv_buf_init(&bytes);
+  kv_buf_append(&bytes, forged[_i].bytes, forged[_i].size);
+  seal(&bytes);
+  struct kv_batch_reader reader;
+  struct kv_err err;
+  ck_assert_int_eq(open_reader(&reader, kv_buf_slice(&bytes), &err), forged[_i].status);
+  ck_assert_msg(strstr(err.text, forged[_i].what) != NULL, "%s", err.text);
+  ck_assert_ptr_nonnull(strstr(err.text, "log batch 42: "));
+  kv_buf_release(&bytes);
+}
+END_TEST
+
+/* Damage under a right checksum: an error, or entries that keep the promises. */
+START_TEST(resealed_damage_never_breaks_the_reader) {
+  uint64_t seed = harness_seed_env(3);
+  struct harness_random random;
+  harness_seed(&random, seed);
+  int readable = 0;
+  for (int round = 0; round < 50000; round++) {
+    struct kv_buf bytes;
+    kv_buf_init(&bytes);
+    encode_sample(&bytes);
+    bytes.size -= 8;
+    for (uint64_t flips = 1 + harness_below(&random, 3); flips > 0; flips--) {
+      bytes.data[2 + harness_below(&random, bytes.size - 2)] = (uint8_t)harness_next(&random);
+    }
+    if (!harness_below(&random, 4)) bytes.size -= harness_below(&random, bytes.size - 2);
+    seal(&bytes);
+    struct kv_batch_reader reader;
+    kv_status status = open_reader(&reader, kv_buf_slice(&bytes), NULL);
+    if (status == KV_OK)
+      readable++;
+    else
+      ck_assert_int_eq(status, KV_CORRUPT);
+    struct kv_slice before = {NULL, 0};
+    for (bool first = true; kv_batch_reader_next(&reader, &status, NULL); first = false) {
+      bool good = (first || kv_slice_compare(before, reader.key) < 0) &&
+                  (!reader.deleted || !reader.value.size);
+      if (!good) ck_abort_msg("seed %lu", seed);
+      before = reader.key;
+    }
+    ck_assert_int_eq(status, KV_OK);
+    kv_buf_release(&bytes);
+  }
+  ck_assert_int_gt(readable, 100);
+}
+END_TEST
+
+/* Bytes that change after they were checked are the caller's fault; still no crash. */
+START_TEST(input_changed_after_init_ends_with_corrupt) {
+  struct kv_buf bytes;
+  kv_buf_init(&bytes);
+  encode_sample(&bytes);
+  struct kv_batch_reader reader;
+  kv_status status;
+  ck_assert_int_eq(open_reader(&reader, kv_buf_slice(&bytes), NULL), KV_OK);
+  expect_next(&reader, "a", NULL);
+  bytes.data[6] = 120;
+  ck_assert(!kv_batch_reader_next(&reader, &status, NULL));
+  ck_assert_int_eq(status, KV_CORRUPT);
+  kv_buf_release(&bytes);
+}
+END_TEST
+
+START_TEST(encode_without_memory_appends_nothing) {
+  int failures = 0;
+  for (uint64_t nth = 1;; nth++) {
+    struct kv_batch *batch = new_batch();
+    for (int i = 0; i < 100; i++) {
+      char key[16];
+      snprintf(key, sizeof key, "%d", i);
+      ck_assert_int_eq(kv_batch_put(batch, text(key), text("value"), 1, NULL), KV_OK);
+    }
+    struct kv_buf bytes;
+    kv_buf_init(&bytes);
+    kv_buf_append(&bytes, "before", 6);
+    kv_mem_fail_nth(nth, 0);
+    kv_status status = kv_batch_encode(batch, uuid, SEQ, &bytes, NULL);
+    kv_mem_fail_nth(0, 0);
+    if (status) ck_assert_uint_eq(bytes.size, 6);
+    kv_buf_release(&bytes);
+    kv_batch_unref(batch);
+    ck_assert_int_eq(kv_mem_live_blocks(), 0);
+    if (status == KV_OK) break;
+    ck_assert_int_eq(status, KV_NOMEM);
+    failures++;
+  }
+  ck_assert_int_eq(failures, 3);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("batch_code");
+  TCase *tests = tcase_create("batch_code");
+  tcase_set_timeout(tests, 60);
+  tcase_add_test(tests, entries_come_back_sorted_once_each);
+  tcase_add_test(tests, layout_is_the_documented_one);
+  tcase_add_test(tests, empty_batch_encodes);
+  tcase_add_test(tests, empty_key_is_a_key);
+  tcase_add_test(tests, encoding_appends_to_what_is_there);
+  tcase_add_test(tests, large_keys_and_values_round_trip);
+  tcase_add_test(tests, another_place_is_refused);
+  tcase_add_test(tests, cut_at_every_length_is_refused);
+  tcase_add_test(tests, every_flipped_bit_is_refused);
+  tcase_add_loop_test(tests, forged_content_is_refused, 0, sizeof forged / sizeof *forged);
+  tcase_add_test(tests, resealed_damage_never_breaks_the_reader);
+  tcase_add_test(tests, input_changed_after_init_ends_with_corrupt);
+  tcase_add_test(tests, encode_without_memory_appends_nothing);
+  suite_add_tcase(suite, tests);
+  return harness_run(suite);
+}
