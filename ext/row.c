@@ -1,0 +1,460 @@
+/* See row.h. A row is a key (engine/FORMAT.md, Keys) and a value:
+**
+**   varint  2 * bytes of the types + (1 when fix-ups follow)
+**  [varint  bytes of the fix-ups, then the fix-ups]
+**   types   one varint for each value column, in table order, as in SQLite's records: 0 NULL, 1 to 6 an
+**           integer of 1, 2, 3, 4, 6, 8 bytes, 7 a real, 8 the integer 0, 9 the integer 1,
+**           12 + 2n a blob and 13 + 2n a text of n bytes
+**   payload the columns' bytes in the same order, little-endian
+**
+** Fix-ups say what the key lost, two bits for each key column in key order, from the low bits of the first
+** byte on, zero bytes at the end left out: 0 as the key decodes, 1 a real although the key decodes to an
+** integer, 2 the real -0.0. So each row has one encoding. A rowid table's rowid is in the key only.
+** Any thread. */
+#include "row.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { FIX_NONE, FIX_REAL, FIX_NEGATIVE_ZERO };
+enum { TYPE_NULL = 0, TYPE_INT64 = 6, TYPE_REAL = 7, TYPE_ZERO = 8, TYPE_ONE = 9, TYPE_BYTES = 12 };
+
+static const uint8_t fixed_size[TYPE_BYTES] = {0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0};
+
+/* ---- From SQL values */
+
+static int datum_of_bytes(sqlite3_value *value, kv_type type, struct kv_datum *datum) {
+  const void *bytes = type == KV_TEXT ? sqlite3_value_text(value) : sqlite3_value_blob(value);
+  size_t size = (size_t)sqlite3_value_bytes(value);
+  if (!bytes && (size || type == KV_TEXT)) return SQLITE_NOMEM;
+  *datum = (struct kv_datum){.type = type, .bytes = kv_slice_of(bytes, size)};
+  return SQLITE_OK;
+}
+
+int colfam_datum(sqlite3_value *value, struct kv_datum *datum) {
+  switch (sqlite3_value_type(value)) {
+    case SQLITE_INTEGER:
+      *datum = (struct kv_datum){.type = KV_INTEGER, .integer = sqlite3_value_int64(value)};
+      return SQLITE_OK;
+    case SQLITE_FLOAT:
+      *datum = (struct kv_datum){.type = KV_REAL, .real = sqlite3_value_double(value)};
+      return SQLITE_OK;
+    case SQLITE_TEXT:
+      return datum_of_bytes(value, KV_TEXT, datum);
+    case SQLITE_BLOB:
+      return datum_of_bytes(value, KV_BLOB, datum);
+    default:
+      *datum = (struct kv_datum){.type = KV_NULL};
+      return SQLITE_OK;
+  }
+}
+
+static bool fits_int64(double real) {
+  return real >= -0x1p63 && real < 0x1p63 && real == trunc(real);
+}
+
+/* SQLite leaves the real -2^63 alone (ticket 3922). */
+static void integer_if_equal(struct kv_datum *datum) {
+  if (datum->type != KV_REAL || !fits_int64(datum->real) || datum->real == -0x1p63) return;
+  *datum = (struct kv_datum){.type = KV_INTEGER, .integer = (int64_t)datum->real};
+}
+
+/* A REAL column loses the sign of zero, as SQLite stores its whole numbers as integers. */
+static void real_if_number(struct kv_datum *datum) {
+  if (datum->type == KV_INTEGER)
+    *datum = (struct kv_datum){.type = KV_REAL, .real = (double)datum->integer};
+  if (datum->type == KV_REAL && datum->real == 0) datum->real = 0;
+}
+
+int colfam_datum_stored(sqlite3_value *value, enum colfam_affinity affinity,
+                        struct kv_datum *datum) {
+  int type = sqlite3_value_type(value);
+  if (affinity == COLFAM_AFF_TEXT && (type == SQLITE_INTEGER || type == SQLITE_FLOAT))
+    return datum_of_bytes(value, KV_TEXT, datum);
+  bool numeric = affinity >= COLFAM_AFF_NUMERIC;
+  if (numeric && type == SQLITE_TEXT) sqlite3_value_numeric_type(value);
+  int rc = colfam_datum(value, datum);
+  if (rc != SQLITE_OK || !numeric) return rc;
+  integer_if_equal(datum);
+  if (affinity == COLFAM_AFF_REAL) real_if_number(datum);
+  return SQLITE_OK;
+}
+
+int colfam_row_init(struct colfam_row *row, const struct colfam_schema *schema) {
+  memset(row, 0, sizeof *row);
+  kv_buf_init(&row->key);
+  kv_buf_init(&row->value);
+  row->datums = sqlite3_malloc64(sizeof *row->datums * (size_t)schema->column_count);
+  return row->datums ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+void colfam_row_release(struct colfam_row *row) {
+  sqlite3_free(row->datums);
+  kv_buf_release(&row->key);
+  kv_buf_release(&row->value);
+  row->datums = NULL;
+}
+
+int colfam_row_set(struct colfam_row *row, const struct colfam_schema *schema,
+                   sqlite3_value **values) {
+  int rc = SQLITE_OK;
+  for (int i = 0; i < schema->column_count && rc == SQLITE_OK; i++) {
+    rc = i == schema->rowid_column
+             ? colfam_datum(values[i], &row->datums[i])
+             : colfam_datum_stored(values[i], schema->columns[i].affinity, &row->datums[i]);
+  }
+  return rc;
+}
+
+int colfam_row_null_column(const struct colfam_row *row, const struct colfam_schema *schema) {
+  for (int i = 0; i < schema->column_count; i++) {
+    bool may_be_null = !schema->columns[i].not_null || i == schema->rowid_column;
+    if (!may_be_null && row->datums[i].type == KV_NULL) return i;
+  }
+  return -1;
+}
+
+/* ---- To bytes */
+
+void colfam_rowid_key(struct kv_buf *key, sqlite3_int64 rowid) {
+  struct kv_datum datum = {.type = KV_INTEGER, .integer = rowid};
+  kv_key_append(key, (struct kv_key_part){false, true}, &datum);
+}
+
+int colfam_row_encode_key(struct colfam_row *row, const struct colfam_schema *schema,
+                          sqlite3_int64 rowid) {
+  kv_buf_clear(&row->key);
+  if (schema->key_form == COLFAM_KEY_ROWID) colfam_rowid_key(&row->key, rowid);
+  for (int i = 0; i < schema->key_count; i++) {
+    kv_key_append(&row->key, colfam_schema_key_part(schema, i),
+                  &row->datums[schema->key_columns[i]]);
+    if (row->key.size > KV_KEY_BYTES_MAX) return SQLITE_TOOBIG;
+  }
+  return row->key.status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+/* Whether a number of this affinity can need a fix-up when its key decodes to this integer. */
+static bool can_be_fixed(enum colfam_affinity affinity, const struct kv_datum *decoded) {
+  if (decoded->type != KV_INTEGER) return false;
+  if (affinity == COLFAM_AFF_BLOB) return true;
+  bool whole = affinity == COLFAM_AFF_INTEGER || affinity == COLFAM_AFF_NUMERIC;
+  return whole && decoded->integer == INT64_MIN;
+}
+
+static int fix_of(enum colfam_affinity affinity, const struct kv_datum *datum) {
+  if (affinity == COLFAM_AFF_REAL || datum->type != KV_REAL || !fits_int64(datum->real))
+    return FIX_NONE;
+  return datum->real == 0 && signbit(datum->real) ? FIX_NEGATIVE_ZERO : FIX_REAL;
+}
+
+static int fix_of_key_column(const struct colfam_row *row, const struct colfam_schema *schema,
+                             int i) {
+  int column = schema->key_columns[i];
+  return fix_of(schema->columns[column].affinity, &row->datums[column]);
+}
+
+/* Bytes that the fix-ups take: up to the last key column that has one. */
+static size_t fixes_size(const struct colfam_row *row, const struct colfam_schema *schema) {
+  for (int i = schema->key_count; i > 0; i--)
+    if (fix_of_key_column(row, schema, i - 1)) return (size_t)(i - 1) / 4 + 1;
+  return 0;
+}
+
+static void append_fixes(struct colfam_row *row, const struct colfam_schema *schema, size_t size) {
+  kv_buf_append_varint(&row->value, size);
+  uint8_t *fixes = kv_buf_extend(&row->value, size);
+  if (!fixes) return;
+  memset(fixes, 0, size);
+  for (int i = 0; i < schema->key_count && (size_t)i / 4 < size; i++)
+    fixes[i / 4] |= (uint8_t)(fix_of_key_column(row, schema, i) << (i % 4 * 2));
+}
+
+static uint64_t type_of_integer(int64_t value) {
+  if (value == 0 || value == 1) return value ? TYPE_ONE : TYPE_ZERO;
+  for (uint64_t type = 1; type < TYPE_INT64; type++) {
+    int64_t limit = (int64_t)1 << (8 * fixed_size[type] - 1);
+    if (value >= -limit && value < limit) return type;
+  }
+  return TYPE_INT64;
+}
+
+static uint64_t type_of(const struct kv_datum *datum) {
+  switch (datum->type) {
+    case KV_NULL:
+      return TYPE_NULL;
+    case KV_INTEGER:
+      return type_of_integer(datum->integer);
+    case KV_REAL:
+      return TYPE_REAL;
+    case KV_TEXT:
+      return TYPE_BYTES + 1 + 2 * (uint64_t)datum->bytes.size;
+    case KV_BLOB:
+      return TYPE_BYTES + 2 * (uint64_t)datum->bytes.size;
+  }
+  return TYPE_NULL;
+}
+
+static void append_payload(struct kv_buf *value, const struct kv_datum *datum) {
+  uint8_t bytes[8];
+  uint64_t type = type_of(datum);
+  uint64_t number = (uint64_t)datum->integer;
+  if (type >= TYPE_BYTES) {
+    kv_buf_append(value, datum->bytes.data, datum->bytes.size);
+    return;
+  }
+  if (type == TYPE_REAL) memcpy(&number, &datum->real, sizeof number);
+  kv_put_u64(bytes, number);
+  kv_buf_append(value, bytes, fixed_size[type]);
+}
+
+int colfam_row_encode_value(struct colfam_row *row, const struct colfam_schema *schema) {
+  uint64_t types_size = 0;
+  for (int i = 0; i < schema->column_count; i++)
+    if (schema->columns[i].value_index >= 0) types_size += kv_varint_size(type_of(&row->datums[i]));
+  size_t fixes = fixes_size(row, schema);
+  kv_buf_clear(&row->value);
+  kv_buf_append_varint(&row->value, 2 * types_size + (fixes != 0));
+  if (fixes) append_fixes(row, schema, fixes);
+  for (int i = 0; i < schema->column_count; i++)
+    if (schema->columns[i].value_index >= 0)
+      kv_buf_append_varint(&row->value, type_of(&row->datums[i]));
+  for (int i = 0; i < schema->column_count; i++)
+    if (schema->columns[i].value_index >= 0) append_payload(&row->value, &row->datums[i]);
+  return row->value.status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+/* ---- From bytes */
+
+/* A value's parts, borrowed. */
+struct parts {
+  struct kv_slice fixes;
+  struct kv_slice types;
+  struct kv_slice payload;
+};
+
+static bool split_value(struct kv_slice value, struct parts *parts) {
+  struct kv_reader reader;
+  kv_reader_init(&reader, value);
+  uint64_t header = kv_reader_varint(&reader);
+  parts->fixes = header & 1 ? kv_reader_slice(&reader) : kv_slice_of(NULL, 0);
+  parts->types = kv_reader_bytes(&reader, header >> 1);
+  parts->payload = kv_reader_bytes(&reader, kv_reader_left(&reader));
+  return !reader.failed;
+}
+
+/* Walks a value's columns in order. */
+struct column_reader {
+  struct kv_reader types;
+  struct kv_reader payload;
+  uint64_t type; /* of the current column */
+  struct kv_slice bytes;
+};
+
+static void read_columns(struct column_reader *reader, const struct parts *parts) {
+  kv_reader_init(&reader->types, parts->types);
+  kv_reader_init(&reader->payload, parts->payload);
+}
+
+static bool next_column(struct column_reader *reader) {
+  uint64_t type = kv_reader_varint(&reader->types);
+  if (reader->types.failed || type == TYPE_BYTES - 2 || type == TYPE_BYTES - 1) return false;
+  reader->type = type;
+  reader->bytes = kv_reader_bytes(&reader->payload,
+                                  type < TYPE_BYTES ? fixed_size[type] : (type - TYPE_BYTES) / 2);
+  return !reader->payload.failed;
+}
+
+static int64_t integer_of_bytes(struct kv_slice bytes) {
+  uint8_t wide[8];
+  bool negative = bytes.data[bytes.size - 1] & 0x80;
+  memset(wide, negative ? 0xff : 0, sizeof wide);
+  memcpy(wide, bytes.data, bytes.size);
+  return (int64_t)kv_get_u64(wide);
+}
+
+static struct kv_datum datum_of_column(const struct column_reader *reader) {
+  uint64_t type = reader->type;
+  struct kv_datum datum = {.type = KV_NULL};
+  if (type == TYPE_NULL) return datum;
+  if (type >= TYPE_BYTES) {
+    datum.type = type & 1 ? KV_TEXT : KV_BLOB;
+    datum.bytes = reader->bytes;
+  } else if (type == TYPE_REAL) {
+    uint64_t bits = kv_get_u64(reader->bytes.data);
+    datum.type = KV_REAL;
+    memcpy(&datum.real, &bits, sizeof bits);
+  } else {
+    datum.type = KV_INTEGER;
+    datum.integer = type >= TYPE_ZERO ? (int64_t)type - TYPE_ZERO : integer_of_bytes(reader->bytes);
+  }
+  return datum;
+}
+
+static bool value_datum(struct kv_slice value, int index, struct kv_datum *datum) {
+  struct parts parts;
+  struct column_reader reader;
+  if (!split_value(value, &parts)) return false;
+  read_columns(&reader, &parts);
+  for (int i = 0; i <= index; i++)
+    if (!next_column(&reader)) return false;
+  *datum = datum_of_column(&reader);
+  return true;
+}
+
+static int fix_at(struct kv_slice fixes, int key_index) {
+  size_t byte = (size_t)key_index / 4;
+  return byte < fixes.size ? fixes.data[byte] >> (key_index % 4 * 2) & 3 : FIX_NONE;
+}
+
+static bool apply_fix(int fix, struct kv_datum *datum) {
+  if (fix == FIX_NONE) return true;
+  if (fix == FIX_REAL) {
+    *datum = (struct kv_datum){.type = KV_REAL, .real = (double)datum->integer};
+    return true;
+  }
+  bool zero = fix == FIX_NEGATIVE_ZERO && datum->integer == 0;
+  *datum = (struct kv_datum){.type = KV_REAL, .real = -0.0};
+  return zero;
+}
+
+static kv_status key_datum(const struct colfam_schema *schema, struct kv_slice key, int key_index,
+                           struct kv_buf *scratch, struct kv_datum *datum) {
+  kv_status status = KV_OK;
+  for (int i = 0; i <= key_index && status == KV_OK; i++) {
+    kv_buf_clear(scratch);
+    status = kv_key_decode(&key, colfam_schema_key_part(schema, i), scratch, datum, NULL);
+  }
+  return status;
+}
+
+int colfam_rowid_of_key(struct kv_slice key, sqlite3_int64 *rowid) {
+  struct kv_datum datum;
+  kv_status status = kv_key_decode(&key, (struct kv_key_part){false, true}, NULL, &datum, NULL);
+  if (status != KV_OK || datum.type != KV_INTEGER) return SQLITE_CORRUPT_VTAB;
+  *rowid = datum.integer;
+  return SQLITE_OK;
+}
+
+/* ---- To SQL values */
+
+static void set_result(sqlite3_context *context, const struct kv_datum *datum) {
+  const char *bytes = datum->bytes.size ? (const char *)datum->bytes.data : "";
+  switch (datum->type) {
+    case KV_NULL:
+      sqlite3_result_null(context);
+      break;
+    case KV_INTEGER:
+      sqlite3_result_int64(context, datum->integer);
+      break;
+    case KV_REAL:
+      sqlite3_result_double(context, datum->real);
+      break;
+    case KV_TEXT:
+      sqlite3_result_text64(context, bytes, datum->bytes.size, SQLITE_TRANSIENT, SQLITE_UTF8);
+      break;
+    case KV_BLOB:
+      sqlite3_result_blob64(context, bytes, datum->bytes.size, SQLITE_TRANSIENT);
+      break;
+  }
+}
+
+/* value is NULL when only the key is at hand. */
+static int key_column_result(const struct colfam_schema *schema, struct kv_slice key,
+                             const struct kv_slice *value, int column, sqlite3_context *context,
+                             bool *told) {
+  const struct colfam_column *self = &schema->columns[column];
+  struct kv_datum datum;
+  struct parts parts;
+  struct kv_buf scratch;
+  kv_buf_init(&scratch);
+  kv_status status = key_datum(schema, key, self->key_index, &scratch, &datum);
+  if (status == KV_OK && can_be_fixed(self->affinity, &datum)) {
+    if (!value) {
+      *told = false;
+    } else if (!split_value(*value, &parts) ||
+               !apply_fix(fix_at(parts.fixes, self->key_index), &datum)) {
+      status = KV_CORRUPT;
+    }
+  }
+  if (self->affinity == COLFAM_AFF_REAL) real_if_number(&datum);
+  if (status == KV_OK && *told) set_result(context, &datum);
+  kv_buf_release(&scratch);
+  if (status == KV_NOMEM) return SQLITE_NOMEM;
+  return status == KV_OK ? SQLITE_OK : SQLITE_CORRUPT_VTAB;
+}
+
+static int rowid_result(struct kv_slice key, sqlite3_context *context) {
+  sqlite3_int64 rowid;
+  int rc = colfam_rowid_of_key(key, &rowid);
+  if (rc == SQLITE_OK) sqlite3_result_int64(context, rowid);
+  return rc;
+}
+
+int colfam_row_result_of_key(const struct colfam_schema *schema, struct kv_slice key, int column,
+                             sqlite3_context *context, bool *told) {
+  *told = schema->columns[column].value_index < 0;
+  if (!*told) return SQLITE_OK;
+  if (column == schema->rowid_column) return rowid_result(key, context);
+  return key_column_result(schema, key, NULL, column, context, told);
+}
+
+int colfam_row_result(const struct colfam_schema *schema, struct kv_slice key,
+                      struct kv_slice value, int column, sqlite3_context *context) {
+  bool told = true;
+  struct kv_datum datum;
+  int index = schema->columns[column].value_index;
+  if (column == schema->rowid_column) return rowid_result(key, context);
+  if (index < 0) return key_column_result(schema, key, &value, column, context, &told);
+  if (!value_datum(value, index, &datum)) return SQLITE_CORRUPT_VTAB;
+  set_result(context, &datum);
+  return SQLITE_OK;
+}
+
+/* ---- Check */
+
+/* Every fix-up stands where one can, and the last byte has one. */
+static kv_status check_key(const struct colfam_schema *schema, struct kv_slice key,
+                           struct kv_slice fixes, struct kv_buf *scratch) {
+  if (fixes.size > ((size_t)schema->key_count + 3) / 4) return KV_CORRUPT;
+  if (fixes.size && !fixes.data[fixes.size - 1]) return KV_CORRUPT;
+  for (int i = 0; i < schema->key_count; i++) {
+    struct kv_datum datum;
+    kv_buf_clear(scratch);
+    kv_status status =
+        kv_key_decode(&key, colfam_schema_key_part(schema, i), scratch, &datum, NULL);
+    if (status != KV_OK) return status;
+    int fix = fix_at(fixes, i);
+    if (datum.type == KV_NULL) return KV_CORRUPT;
+    if (fix && !can_be_fixed(schema->columns[schema->key_columns[i]].affinity, &datum))
+      return KV_CORRUPT;
+    if (!apply_fix(fix, &datum)) return KV_CORRUPT;
+  }
+  return fix_at(fixes, schema->key_count) ? KV_CORRUPT : KV_OK;
+}
+
+static bool values_sound(const struct colfam_schema *schema, const struct parts *parts) {
+  struct column_reader reader;
+  read_columns(&reader, parts);
+  for (int i = 0; i < schema->column_count; i++) {
+    if (schema->columns[i].value_index < 0) continue;
+    if (!next_column(&reader)) return false;
+    if (schema->columns[i].not_null && reader.type == TYPE_NULL) return false;
+  }
+  return !kv_reader_left(&reader.types) && !kv_reader_left(&reader.payload);
+}
+
+int colfam_row_check(const struct colfam_schema *schema, struct kv_slice key,
+                     struct kv_slice value) {
+  struct parts parts;
+  sqlite3_int64 rowid;
+  if (!split_value(value, &parts) || !values_sound(schema, &parts)) return SQLITE_CORRUPT_VTAB;
+  if (schema->key_form == COLFAM_KEY_ROWID) {
+    return parts.fixes.size ? SQLITE_CORRUPT_VTAB : colfam_rowid_of_key(key, &rowid);
+  }
+  struct kv_buf scratch;
+  kv_buf_init(&scratch);
+  kv_status status = check_key(schema, key, parts.fixes, &scratch);
+  kv_buf_release(&scratch);
+  if (status == KV_NOMEM) return SQLITE_NOMEM;
+  return status == KV_OK ? SQLITE_OK : SQLITE_CORRUPT_VTAB;
+}
