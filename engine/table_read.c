@@ -1,4 +1,5 @@
-/* Opens table files and answers single lookups (FORMAT.md, Table file; table_read_multi.c has the batched form).
+/* Opens table files and answers single lookups (FORMAT.md, Table file); table_read_multi.c has
+** the batched form.
 ** Opening reads the footer, then filter, fences and properties in one grouped read, and holds them; data
 ** blocks come through the cache and are verified once, when loaded.
 ** Invariant 7 of ARCHITECTURE.md: a failure is a status, never KV_TABLE_NONE.

@@ -1,5 +1,4 @@
-/* The inside of a kv_table, shared by table_read.c, table_read_multi.c, table_read_iter.c and table_read_verify.c, and by
-** nobody else. */
+/* The inside of a kv_table, shared by the table_read*.c files and by nobody else. */
 #ifndef KV_TABLE_READ_INSIDE_H
 #define KV_TABLE_READ_INSIDE_H
 

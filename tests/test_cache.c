@@ -1,0 +1,447 @@
+/* The block cache: what is found, what is evicted, what pins keep, under one thread and under many. */
+#include "cache.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "mem.h"
+
+static struct kv_err err;
+
+#define ok(call) ck_assert_msg((call) == KV_OK, "%s", err.text)
+
+static struct kv_cache *new_cache(size_t budget) {
+  struct kv_cache *cache;
+  ok(kv_cache_new(budget, &cache, &err));
+  return cache;
+}
+
+/* Bytes that tell owner and offset. */
+static void fill(uint8_t *bytes, size_t size, uint64_t owner, uint64_t offset) {
+  for (size_t i = 0; i < size; i++) bytes[i] = (uint8_t)(owner * 31 + offset * 7 + i);
+}
+
+static struct kv_cache_entry *insert(struct kv_cache *cache, uint64_t owner, uint64_t offset,
+                                     size_t size) {
+  uint8_t *bytes = kv_alloc(size, 1);
+  ck_assert_ptr_nonnull(bytes);
+  fill(bytes, size, owner, offset);
+  struct kv_cache_entry *entry;
+  ok(kv_cache_insert(cache, owner, offset, bytes, size, &entry, &err));
+  return entry;
+}
+
+static void insert_unpinned(struct kv_cache *cache, uint64_t owner, uint64_t offset, size_t size) {
+  kv_cache_unpin(insert(cache, owner, offset, size));
+}
+
+static bool holds(struct kv_cache *cache, uint64_t owner, uint64_t offset) {
+  struct kv_cache_entry *entry = kv_cache_lookup(cache, owner, offset);
+  kv_cache_unpin(entry);
+  return entry != NULL;
+}
+
+static void expect_bytes(const struct kv_cache_entry *entry, uint64_t owner, uint64_t offset,
+                         size_t size) {
+  uint8_t wanted[4096];
+  ck_assert_uint_eq(kv_cache_size(entry), size);
+  fill(wanted, size, owner, offset);
+  ck_assert_mem_eq(kv_cache_data(entry), wanted, size);
+}
+
+static void expect_nothing_left(void) {
+  ck_assert_int_eq(kv_mem_live_blocks(), 0);
+}
+
+/* ---- One thread */
+
+START_TEST(lookup_of_what_was_inserted) {
+  struct kv_cache *cache = new_cache(1 << 20);
+  ck_assert_ptr_null(kv_cache_lookup(cache, 1, 0));
+  struct kv_cache_entry *entry = insert(cache, 1, 0, 100);
+  struct kv_cache_entry *again = kv_cache_lookup(cache, 1, 0);
+  ck_assert_ptr_eq(entry, again);
+  expect_bytes(again, 1, 0, 100);
+  kv_cache_unpin(entry);
+  kv_cache_unpin(again);
+  ck_assert(holds(cache, 1, 0));
+  ck_assert(!holds(cache, 1, 1));
+  ck_assert(!holds(cache, 2, 0));
+  kv_cache_unref(cache);
+  expect_nothing_left();
+}
+END_TEST
+
+START_TEST(second_insert_gives_the_first_entry) {
+  struct kv_cache *cache = new_cache(1 << 20);
+  struct kv_cache_entry *first = insert(cache, 1, 5, 64);
+  size_t bytes = kv_cache_bytes(cache);
+  struct kv_cache_entry *second = insert(cache, 1, 5, 64);
+  ck_assert_ptr_eq(first, second);
+  ck_assert_uint_eq(kv_cache_bytes(cache), bytes);
+  kv_cache_unpin(first);
+  expect_bytes(second, 1, 5, 64);
+  kv_cache_unpin(second);
+  kv_cache_unref(cache);
+  expect_nothing_left();
+}
+END_TEST
+
+START_TEST(owners_are_never_given_twice) {
+  struct kv_cache *cache = new_cache(0);
+  uint64_t last = kv_cache_new_owner(cache);
+  for (int i = 0; i < 1000; i++) {
+    uint64_t owner = kv_cache_new_owner(cache);
+    ck_assert_uint_gt(owner, last);
+    last = owner;
+  }
+  kv_cache_unref(cache);
+}
+END_TEST
+
+START_TEST(unpinned_entries_never_pass_the_budget) {
+  struct kv_cache *cache = new_cache(100000);
+  for (uint64_t i = 0; i < 1000; i++) {
+    insert_unpinned(cache, 1, i, 1000);
+    ck_assert_uint_le(kv_cache_bytes(cache), 100000);
+  }
+  size_t held = 0;
+  for (uint64_t i = 0; i < 1000; i++) held += holds(cache, 1, i);
+  ck_assert_uint_ge(held, 80);
+  kv_cache_unref(cache);
+  expect_nothing_left();
+}
+END_TEST
+
+START_TEST(pinned_entries_pass_the_budget_and_go_when_let_go) {
+  enum { N = 300 };
+  struct kv_cache *cache = new_cache(50000);
+  struct kv_cache_entry *entries[N];
+  for (uint64_t i = 0; i < N; i++) entries[i] = insert(cache, 1, i, 1000);
+  ck_assert_uint_ge(kv_cache_bytes(cache), N * 1000);
+  for (uint64_t i = 0; i < N; i++) expect_bytes(entries[i], 1, i, 1000);
+  for (uint64_t i = 0; i < N; i++) kv_cache_unpin(entries[i]);
+  ck_assert_uint_le(kv_cache_bytes(cache), 50000);
+  ck_assert_uint_ge(kv_cache_bytes(cache), 25000);
+  insert_unpinned(cache, 2, 0, 1000);
+  ck_assert_uint_le(kv_cache_bytes(cache), 50000);
+  kv_cache_unref(cache);
+  expect_nothing_left();
+}
+END_TEST
+
+START_TEST(budget_0_keeps_nothing_but_pins) {
+  struct kv_cache *cache = new_cache(0);
+  struct kv_cache_entry *entry = insert(cache, 1, 1, 10);
+  kv_cache_pin(entry);
+  kv_cache_unpin(entry);
+  expect_bytes(entry, 1, 1, 10);
+  ck_assert_uint_ge(kv_cache_bytes(cache), 10);
+  kv_cache_unpin(entry);
+  ck_assert_uint_eq(kv_cache_bytes(cache), 0);
+  ck_assert(!holds(cache, 1, 1));
+  kv_cache_unref(cache);
+  expect_nothing_left();
+}
+END_TEST
+
+START_TEST(huge_entry_does_not_empty_the_cache) {
+  struct kv_cache *cache = new_cache(100000);
+  for (uint64_t i = 0; i < 50; i++) insert_unpinned(cache, 1, i, 1000);
+  struct kv_cache_entry *huge = insert(cache, 2, 0, 5000000);
+  ck_assert_uint_ge(kv_cache_bytes(cache), 5000000);
+  for (uint64_t i = 0; i < 50; i++) ck_assert(holds(cache, 1, i));
+  kv_cache_unpin(huge);
+  ck_assert(!holds(cache, 2, 0));
+  ck_assert_uint_le(kv_cache_bytes(cache), 100000);
+  kv_cache_unref(cache);
+  expect_nothing_left();
+}
+END_TEST
+
+START_TEST(used_entries_survive_a_scan) {
+  struct kv_cache *cache = new_cache(200000);
+  for (uint64_t i = 0; i < 40; i++) insert_unpinned(cache, 1, i, 1000);
+  size_t hot = 0;
+  for (uint64_t scan = 0; scan < 2000; scan++) {
+    for (uint64_t i = 0; i < 40; i++) hot += holds(cache, 1, i);
+    insert_unpinned(cache, 2, scan, 1000);
+  }
+  ck_assert_uint_ge(hot, 40 * 2000 * 9 / 10);
+  kv_cache_unref(cache);
+}
+END_TEST
+
+START_TEST(smaller_budget_takes_effect_at_once) {
+  struct kv_cache *cache = new_cache(1 << 20);
+  for (uint64_t i = 0; i < 500; i++) insert_unpinned(cache, 1, i, 1000);
+  struct kv_cache_entry *pinned = kv_cache_lookup(cache, 1, 7);
+  ck_assert_uint_eq(kv_cache_budget(cache), 1 << 20);
+  kv_cache_set_budget(cache, 20000);
+  ck_assert_uint_eq(kv_cache_budget(cache), 20000);
+  ck_assert_uint_le(kv_cache_bytes(cache), 20000);
+  kv_cache_set_budget(cache, 0);
+  expect_bytes(pinned, 1, 7, 1000);
+  ck_assert(!holds(cache, 1, 8));
+  kv_cache_unpin(pinned);
+  ck_assert_uint_eq(kv_cache_bytes(cache), 0);
+  kv_cache_set_budget(cache, 1 << 20);
+  insert_unpinned(cache, 1, 1, 100);
+  ck_assert(holds(cache, 1, 1));
+  kv_cache_unref(cache);
+  expect_nothing_left();
+}
+END_TEST
+
+START_TEST(dropped_owner_is_forgotten_and_pins_stay_good) {
+  struct kv_cache *cache = new_cache(1 << 20);
+  for (uint64_t i = 0; i < 100; i++) {
+    insert_unpinned(cache, 1, i, 500);
+    insert_unpinned(cache, 2, i, 500);
+  }
+  struct kv_cache_entry *pinned = kv_cache_lookup(cache, 1, 3);
+  kv_cache_drop_owner(cache, 1);
+  for (uint64_t i = 0; i < 100; i++) {
+    ck_assert(!holds(cache, 1, i));
+    ck_assert(holds(cache, 2, i));
+  }
+  expect_bytes(pinned, 1, 3, 500);
+  size_t with = kv_cache_bytes(cache);
+  kv_cache_unpin(pinned);
+  ck_assert_uint_lt(kv_cache_bytes(cache), with);
+  kv_cache_unref(cache);
+  expect_nothing_left();
+}
+END_TEST
+
+START_TEST(pin_outlives_the_last_reference) {
+  struct kv_cache *cache = new_cache(1 << 20);
+  struct kv_cache *second = kv_cache_ref(cache);
+  struct kv_cache_entry *entry = insert(cache, 1, 1, 100);
+  insert_unpinned(cache, 1, 2, 100);
+  kv_cache_unref(cache);
+  ck_assert(holds(second, 1, 2));
+  kv_cache_unref(second);
+  expect_bytes(entry, 1, 1, 100);
+  kv_cache_pin(entry);
+  kv_cache_unpin(entry);
+  kv_cache_unpin(entry);
+  expect_nothing_left();
+}
+END_TEST
+
+START_TEST(null_is_allowed_where_said) {
+  kv_cache_unpin(NULL);
+  kv_cache_unref(NULL);
+}
+END_TEST
+
+START_TEST(many_small_entries_grow_the_tables) {
+  struct kv_cache *cache = new_cache(64 << 20);
+  for (uint64_t i = 0; i < 50000; i++) insert_unpinned(cache, i % 7, i * 16384, 16);
+  for (uint64_t i = 0; i < 50000; i++) ck_assert(holds(cache, i % 7, i * 16384));
+  kv_cache_unref(cache);
+  expect_nothing_left();
+}
+END_TEST
+
+/* Pinning thousands over the budget must not walk all of them at each insert. */
+START_TEST(pins_far_over_the_budget_stay_cheap) {
+  enum { N = 100000 };
+  struct kv_cache *cache = new_cache(10000);
+  struct kv_cache_entry **entries = malloc(N * sizeof *entries);
+  for (uint64_t i = 0; i < N; i++) entries[i] = insert(cache, 1, i, 16);
+  for (uint64_t i = 0; i < N; i++) kv_cache_unpin(entries[i]);
+  ck_assert_uint_le(kv_cache_bytes(cache), 10000);
+  free(entries);
+  kv_cache_unref(cache);
+  expect_nothing_left();
+}
+END_TEST
+
+/* ---- Against a model: which pins are held; what the cache holds may be more, never wrong. */
+
+enum { OWNERS = 3, OFFSETS = 40, PINS = 30 };
+struct pin {
+  struct kv_cache_entry *entry;
+  uint64_t owner, offset;
+};
+
+static size_t size_of(uint64_t owner, uint64_t offset) {
+  return 1 + (owner * 977 + offset * 131) % 4000;
+}
+
+static void random_pin(struct harness_random *random, struct kv_cache *cache, struct pin *pin) {
+  pin->owner = harness_below(random, OWNERS);
+  pin->offset = harness_below(random, OFFSETS);
+  pin->entry = kv_cache_lookup(cache, pin->owner, pin->offset);
+  if (pin->entry) return;
+  pin->entry = insert(cache, pin->owner, pin->offset, size_of(pin->owner, pin->offset));
+}
+
+START_TEST(random_operations_never_give_wrong_bytes) {
+  uint64_t seed = harness_seed_env(11);
+  struct harness_random random;
+  harness_seed(&random, seed);
+  struct kv_cache *cache = new_cache(50000);
+  struct pin pins[PINS] = {0};
+  for (int step = 0; step < 100000; step++) {
+    struct pin *pin = &pins[harness_below(&random, PINS)];
+    uint64_t what = harness_below(&random, 1000);
+    if (what == 0) {
+      kv_cache_drop_owner(cache, harness_below(&random, OWNERS));
+    } else if (what == 1) {
+      kv_cache_set_budget(cache, harness_below(&random, 100000));
+    } else if (pin->entry) {
+      expect_bytes(pin->entry, pin->owner, pin->offset, size_of(pin->owner, pin->offset));
+      kv_cache_unpin(pin->entry);
+      pin->entry = NULL;
+    } else {
+      random_pin(&random, cache, pin);
+    }
+  }
+  for (int i = 0; i < PINS; i++) kv_cache_unpin(pins[i].entry);
+  ck_assert_msg(kv_cache_bytes(cache) <= kv_cache_budget(cache), "seed %llu",
+                (unsigned long long)seed);
+  kv_cache_unref(cache);
+  expect_nothing_left();
+}
+END_TEST
+
+/* ---- Many threads */
+
+static atomic_int wrong_bytes;
+static atomic_bool stop_churn;
+
+static void *use_cache(void *arg) {
+  struct kv_cache *cache = arg;
+  struct harness_random random;
+  harness_seed(&random, (uint64_t)(uintptr_t)&random);
+  for (int i = 0; i < 20000; i++) {
+    uint64_t owner = harness_below(&random, OWNERS), offset = harness_below(&random, OFFSETS);
+    size_t size = size_of(owner, offset);
+    struct kv_cache_entry *entry = kv_cache_lookup(cache, owner, offset);
+    if (!entry) {
+      uint8_t *bytes = kv_alloc(size, 1);
+      fill(bytes, size, owner, offset);
+      if (kv_cache_insert(cache, owner, offset, bytes, size, &entry, NULL)) abort();
+    }
+    const uint8_t *data = kv_cache_data(entry);
+    uint8_t last = (uint8_t)(owner * 31 + offset * 7 + size - 1);
+    if (kv_cache_size(entry) != size || data[size - 1] != last) atomic_fetch_add(&wrong_bytes, 1);
+    kv_cache_pin(entry);
+    kv_cache_unpin(entry);
+    kv_cache_unpin(entry);
+  }
+  kv_cache_unref(cache);
+  return NULL;
+}
+
+static void *churn(void *arg) {
+  struct kv_cache *cache = arg;
+  for (size_t i = 0; !atomic_load(&stop_churn); i++) {
+    kv_cache_set_budget(cache, i % 7 * 10000);
+    kv_cache_drop_owner(cache, i % OWNERS);
+  }
+  kv_cache_unref(cache);
+  return NULL;
+}
+
+START_TEST(threads_share_one_cache) {
+  enum { THREADS = 4 };
+  struct kv_cache *cache = new_cache(60000);
+  pthread_t users[THREADS], churner;
+  pthread_create(&churner, NULL, churn, kv_cache_ref(cache));
+  for (int i = 0; i < THREADS; i++) {
+    pthread_create(&users[i], NULL, use_cache, kv_cache_ref(cache));
+  }
+  kv_cache_unref(cache);
+  for (int i = 0; i < THREADS; i++) pthread_join(users[i], NULL);
+  atomic_store(&stop_churn, true);
+  pthread_join(churner, NULL);
+  ck_assert_int_eq(atomic_load(&wrong_bytes), 0);
+  expect_nothing_left();
+}
+END_TEST
+
+/* ---- Memory */
+
+START_TEST(every_failing_allocation_of_new_is_nomem) {
+  struct kv_cache *cache = NULL;
+  kv_status status = KV_NOMEM;
+  for (uint64_t nth = 1; status == KV_NOMEM; nth++) {
+    kv_mem_fail_nth(nth, 0);
+    status = kv_cache_new(1000, &cache, &err);
+    kv_mem_fail_nth(0, 0);
+    if (status) expect_nothing_left();
+    ck_assert_uint_lt(nth, 1000);
+  }
+  ck_assert_int_eq(status, KV_OK);
+  kv_cache_unref(cache);
+  expect_nothing_left();
+}
+END_TEST
+
+START_TEST(failed_insert_leaves_the_bytes_to_the_caller) {
+  struct kv_cache *cache = new_cache(100000);
+  uint8_t *bytes = kv_alloc(10, 1);
+  struct kv_cache_entry *entry;
+  kv_mem_fail_nth(1, 0);
+  ck_assert_int_eq(kv_cache_insert(cache, 1, 1, bytes, 10, &entry, &err), KV_NOMEM);
+  kv_mem_fail_nth(0, 0);
+  memset(bytes, 0, 10);
+  kv_free(bytes);
+  ck_assert(!holds(cache, 1, 1));
+  kv_cache_unref(cache);
+  expect_nothing_left();
+}
+END_TEST
+
+/* Growing a hash table is not worth an error. */
+START_TEST(inserts_go_on_when_tables_cannot_grow) {
+  struct kv_cache *cache = new_cache(64 << 20);
+  for (uint64_t i = 0; i < 4000; i++) {
+    uint8_t *bytes = kv_alloc(16, 1);
+    fill(bytes, 16, 1, i);
+    struct kv_cache_entry *entry;
+    kv_mem_fail_nth(2, 1);
+    ok(kv_cache_insert(cache, 1, i, bytes, 16, &entry, &err));
+    kv_mem_fail_nth(0, 0);
+    kv_cache_unpin(entry);
+  }
+  for (uint64_t i = 0; i < 4000; i++) ck_assert(holds(cache, 1, i));
+  kv_cache_unref(cache);
+  expect_nothing_left();
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("cache");
+  TCase *tests = tcase_create("cache");
+  tcase_set_timeout(tests, 60);
+  tcase_add_test(tests, lookup_of_what_was_inserted);
+  tcase_add_test(tests, second_insert_gives_the_first_entry);
+  tcase_add_test(tests, owners_are_never_given_twice);
+  tcase_add_test(tests, unpinned_entries_never_pass_the_budget);
+  tcase_add_test(tests, pinned_entries_pass_the_budget_and_go_when_let_go);
+  tcase_add_test(tests, budget_0_keeps_nothing_but_pins);
+  tcase_add_test(tests, huge_entry_does_not_empty_the_cache);
+  tcase_add_test(tests, used_entries_survive_a_scan);
+  tcase_add_test(tests, smaller_budget_takes_effect_at_once);
+  tcase_add_test(tests, dropped_owner_is_forgotten_and_pins_stay_good);
+  tcase_add_test(tests, pin_outlives_the_last_reference);
+  tcase_add_test(tests, null_is_allowed_where_said);
+  tcase_add_test(tests, many_small_entries_grow_the_tables);
+  tcase_add_test(tests, pins_far_over_the_budget_stay_cheap);
+  tcase_add_test(tests, random_operations_never_give_wrong_bytes);
+  tcase_add_test(tests, threads_share_one_cache);
+  tcase_add_test(tests, every_failing_allocation_of_new_is_nomem);
+  tcase_add_test(tests, failed_insert_leaves_the_bytes_to_the_caller);
+  tcase_add_test(tests, inserts_go_on_when_tables_cannot_grow);
+  suite_add_tcase(suite, tests);
+  return harness_run(suite);
+}
