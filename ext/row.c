@@ -236,10 +236,11 @@ static bool split_value(struct kv_slice value, struct parts *parts) {
   struct kv_reader reader;
   kv_reader_init(&reader, value);
   uint64_t header = kv_reader_varint(&reader);
-  parts->fixes = header & 1 ? kv_reader_slice(&reader) : kv_slice_of(NULL, 0);
+  bool fixed = header & 1;
+  parts->fixes = fixed ? kv_reader_slice(&reader) : kv_slice_of(NULL, 0);
   parts->types = kv_reader_bytes(&reader, header >> 1);
   parts->payload = kv_reader_bytes(&reader, kv_reader_left(&reader));
-  return !reader.failed;
+  return !reader.failed && fixed == (parts->fixes.size != 0);
 }
 
 /* Walks a value's columns in order. */
@@ -376,8 +377,10 @@ static int key_column_result(const struct colfam_schema *schema, struct kv_slice
       status = KV_CORRUPT;
     }
   }
-  if (self->affinity == COLFAM_AFF_REAL) real_if_number(&datum);
-  if (status == KV_OK && *told) set_result(context, &datum);
+  if (status == KV_OK && *told) {
+    if (self->affinity == COLFAM_AFF_REAL) real_if_number(&datum);
+    set_result(context, &datum);
+  }
   kv_buf_release(&scratch);
   if (status == KV_NOMEM) return SQLITE_NOMEM;
   return status == KV_OK ? SQLITE_OK : SQLITE_CORRUPT_VTAB;
@@ -429,7 +432,9 @@ static kv_status check_key(const struct colfam_schema *schema, struct kv_slice k
       return KV_CORRUPT;
     if (!apply_fix(fix, &datum)) return KV_CORRUPT;
   }
-  return fix_at(fixes, schema->key_count) ? KV_CORRUPT : KV_OK;
+  for (int i = schema->key_count; (size_t)i < fixes.size * 4; i++)
+    if (fix_at(fixes, i)) return KV_CORRUPT;
+  return KV_OK;
 }
 
 static bool values_sound(const struct colfam_schema *schema, const struct parts *parts) {

@@ -81,9 +81,7 @@ static int assign_rowid(struct change *change) {
 /* SQLite's OP_MustBeInt: what a rowid may be given as. */
 static int take_rowid(struct change *change, sqlite3_value *value) {
   struct kv_datum datum;
-  char text[32];
-  int rc = colfam_datum(value, &datum);
-  if (rc == SQLITE_OK) rc = colfam_affinity_apply(COLFAM_AFF_INTEGER, &datum, text);
+  int rc = colfam_datum_stored(value, COLFAM_AFF_INTEGER, &datum);
   if (rc != SQLITE_OK) return rc;
   if (datum.type != KV_INTEGER)
     return colfam_vtab_error(change->vtab, SQLITE_MISMATCH, "datatype mismatch");
@@ -148,10 +146,8 @@ static int encode_old_key(struct change *change, sqlite3_value *value) {
     kv_buf_append(&change->old_key, sqlite3_value_blob(value), (size_t)sqlite3_value_bytes(value));
   } else {
     struct kv_datum datum;
-    char text[32];
-    int rc = colfam_datum(value, &datum);
-    if (rc == SQLITE_OK)
-      rc = colfam_affinity_apply(schema->columns[schema->key_columns[0]].affinity, &datum, text);
+    enum colfam_affinity affinity = schema->columns[schema->key_columns[0]].affinity;
+    int rc = colfam_datum_stored(value, affinity, &datum);
     if (rc != SQLITE_OK) return rc;
     kv_key_append(&change->old_key, colfam_schema_key_part(schema, 0), &datum);
   }
