@@ -1,0 +1,146 @@
+/* See harness_pairs.h. Statements whose outcome depends on the order in which SQLite happens to visit rows
+** are left out: no OR in a WHERE. */
+#include "harness_pairs.h"
+
+#include <stdbool.h>
+
+const struct pair pairs[PAIRS] = {
+    {{"num", "num_b"}, "num_twin", "k INT PRIMARY KEY, v", "k"},
+    {{"doc", "doc_b"}, "doc_twin", "a TEXT, b INT, v, PRIMARY KEY(a, b DESC)", "a, b DESC"},
+    {{"extra", "extra_b"}, "extra_twin", "k TEXT PRIMARY KEY, v", "k"},
+};
+
+static unsigned below(struct harness_random *random, unsigned bound) {
+  return (unsigned)harness_below(random, bound);
+}
+static bool chance(struct harness_random *random, unsigned percent) {
+  return below(random, 100) < percent;
+}
+
+static void append_key(sqlite3_str *text, int pair, unsigned key) {
+  if (pair == PAIR_NUM) sqlite3_str_appendf(text, "%u", key);
+  if (pair == PAIR_EXTRA) sqlite3_str_appendf(text, "'k%03u'", key);
+  if (pair == PAIR_DOC) sqlite3_str_appendf(text, "'a%u', %u", key / 16, key % 16);
+}
+
+static void append_value(struct harness_random *random, sqlite3_str *text) {
+  unsigned kind = below(random, 40);
+  if (kind == 0)
+    sqlite3_str_appendall(text, "NULL");
+  else if (kind == 1)
+    sqlite3_str_appendf(text, "%u.5", below(random, 1000));
+  else if (kind == 2)
+    sqlite3_str_appendf(text, "zeroblob(%u)", below(random, 400));
+  else if (kind == 3)
+    sqlite3_str_appendf(text, "printf('%%0*d', %u, %u)", 6000, below(random, 100000));
+  else
+    sqlite3_str_appendf(text, "printf('%%0*d', %u, %u)", 8 + below(random, 300),
+                        below(random, 100000));
+}
+
+static const char *const column_of[PAIRS] = {"k", "a = 'a%u' AND b", "k"};
+
+/* A WHERE clause for one key, some keys or a range. */
+static void append_where(struct harness_random *random, sqlite3_str *text, int pair) {
+  unsigned key = below(random, PAIR_KEYS), kind = below(random, 4), many = 1 + below(random, 40);
+  const char *quote = pair == PAIR_EXTRA ? "'k%03u'" : "%u";
+  unsigned base = pair == PAIR_DOC ? key % 16 : key, end = base + below(random, 30);
+  sqlite3_str_appendall(text, " WHERE ");
+  sqlite3_str_appendf(text, column_of[pair], key / 16);
+  if (kind == 0) {
+    sqlite3_str_appendall(text, " IN (");
+    for (unsigned i = 0; i < many; i++) {
+      if (i) sqlite3_str_appendall(text, ",");
+      sqlite3_str_appendf(text, quote,
+                          pair == PAIR_DOC ? below(random, 16) : below(random, PAIR_KEYS));
+    }
+    sqlite3_str_appendall(text, ")");
+    return;
+  }
+  sqlite3_str_appendall(text, kind == 1 ? " BETWEEN " : kind == 2 ? " > " : " = ");
+  sqlite3_str_appendf(text, quote, base);
+  if (kind != 1) return;
+  sqlite3_str_appendall(text, " AND ");
+  sqlite3_str_appendf(text, quote, end);
+}
+
+static const char *conflict(struct harness_random *random) {
+  static const char *const modes[] = {"", "", " OR REPLACE", " OR IGNORE", " OR ABORT", " OR FAIL"};
+  return modes[below(random, 6)];
+}
+
+static void append_insert(struct harness_random *random, sqlite3_str *text, int pair) {
+  unsigned rows = chance(random, 60) ? 1 : 2 + below(random, 8);
+  sqlite3_str_appendf(text, "INSERT%s INTO @ VALUES", conflict(random));
+  for (unsigned i = 0; i < rows; i++) {
+    sqlite3_str_appendall(text, i ? ",(" : "(");
+    append_key(text, pair, below(random, PAIR_KEYS));
+    sqlite3_str_appendall(text, ",");
+    append_value(random, text);
+    sqlite3_str_appendall(text, ")");
+  }
+}
+
+static void append_key_change(struct harness_random *random, sqlite3_str *text, int pair) {
+  sqlite3_str_appendf(text, "UPDATE%s @ SET ", conflict(random));
+  if (pair == PAIR_NUM) sqlite3_str_appendf(text, "k = k + %d", (int)below(random, 7) - 3);
+  if (pair == PAIR_EXTRA) sqlite3_str_appendf(text, "k = 'k%03u'", below(random, PAIR_KEYS));
+  if (pair == PAIR_DOC && chance(random, 50))
+    sqlite3_str_appendf(text, "b = b + 1");
+  else if (pair == PAIR_DOC)
+    sqlite3_str_appendf(text, "a = 'a%u'", below(random, PAIR_KEYS / 16));
+  append_where(random, text, pair);
+}
+
+char *pair_write(struct harness_random *random, int pair) {
+  sqlite3_str *text = sqlite3_str_new(NULL);
+  unsigned kind = below(random, 20);
+  if (kind < 10) {
+    append_insert(random, text, pair);
+  } else if (kind < 13) {
+    sqlite3_str_appendf(text, "UPDATE%s @ SET v = ", conflict(random));
+    append_value(random, text);
+    append_where(random, text, pair);
+  } else if (kind < 15) {
+    append_key_change(random, text, pair);
+  } else if (kind < 16) {
+    sqlite3_str_appendf(text, "INSERT OR REPLACE INTO @ SELECT %s FROM @",
+                        pair == PAIR_DOC   ? "a, b + 1, v"
+                        : pair == PAIR_NUM ? "k + 2, v"
+                                           : "k, v || 'x'");
+    append_where(random, text, pair);
+  } else {
+    sqlite3_str_appendall(text, "DELETE FROM @");
+    append_where(random, text, pair);
+  }
+  return sqlite3_str_finish(text);
+}
+
+char *pair_read(struct harness_random *random, int pair) {
+  static const char *const columns[] = {"*", "count(*)", "v", "sum(length(v))"};
+  unsigned kind = below(random, 4);
+  sqlite3_str *text = sqlite3_str_new(NULL);
+  bool exists = chance(random, 15);
+  if (exists)
+    sqlite3_str_appendall(text, "SELECT EXISTS(SELECT 1 FROM @");
+  else
+    sqlite3_str_appendf(text, "SELECT %s FROM @", columns[kind]);
+  if (chance(random, 90)) append_where(random, text, pair);
+  if (exists)
+    sqlite3_str_appendall(text, ")");
+  else if (kind == 0 || kind == 2)
+    sqlite3_str_appendf(text, " ORDER BY %s%s", pair == PAIR_DOC ? "a, b" : "k",
+                        chance(random, 40) ? " DESC" : "");
+  return sqlite3_str_finish(text);
+}
+
+char *pair_sql(const char *sql, const char *name) {
+  sqlite3_str *text = sqlite3_str_new(NULL);
+  for (const char *p = sql; *p; p++) {
+    if (*p == '@')
+      sqlite3_str_appendall(text, name);
+    else
+      sqlite3_str_appendchar(text, 1, *p);
+  }
+  return sqlite3_str_finish(text);
+}
