@@ -1,0 +1,402 @@
+/* See cursor.h. Three steps: xFilter gathers keys or ranges (lookup.c), makes one call of the engine, and
+** the rest hands out. What is handed out is one of
+**
+**   keys   answers of get, exists or multi-get, in key order;
+**   scans  one open scan a range, merged by key: nearly always one;
+**   count  as many rows as the table has, for count(*): no row is looked at.
+**
+** When ORDER BY was consumed counting leading key columns as constant, and a number stands for several
+** texts there (lookup.c), keys and scans are ordered by what follows these columns.
+** A count cursor that is asked for a column after all becomes a scan at its position.
+** Thread rule: the connection's. */
+#include "cursor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/kv.h"
+#include "error.h"
+#include "lookup.h"
+#include "plan.h"
+#include "row.h"
+#include "vtab.h"
+
+enum mode { MODE_EMPTY, MODE_KEYS, MODE_SCANS, MODE_COUNT };
+
+/* Where a key stands when keys are ordered by their last columns. */
+struct place {
+  struct kv_slice rest; /* of the key, behind the columns that do not order */
+  size_t index;
+};
+
+struct cursor {
+  sqlite3_vtab_cursor base; /* first: SQLite's */
+  struct colfam_plan plan;
+  struct kv_view *view;
+  struct kv_batch *batch;
+  struct colfam_lookup lookup;
+  enum mode mode;
+  size_t at; /* keys: position in the order handed out; count: rows handed out */
+  /* Keys. A single one has `value`, more have `result`. */
+  struct kv_result *result;
+  struct place *places; /* NULL: in key order */
+  struct kv_value value;
+  bool value_missing; /* exists: the key is there, the value was not fetched */
+  /* Scans */
+  struct kv_scan **scans;
+  size_t scan_count;
+  size_t current;
+  /* Count */
+  int64_t rows;
+};
+
+static struct colfam_vtab *vtab_of(struct cursor *cursor) {
+  return (struct colfam_vtab *)cursor->base.pVtab;
+}
+
+static const struct colfam_schema *schema_of(struct cursor *cursor) {
+  return vtab_of(cursor)->schema;
+}
+
+static int fail(struct cursor *cursor, kv_status status, const struct kv_err *err) {
+  return colfam_vtab_fail(vtab_of(cursor), status, err);
+}
+
+/* ---- Open and close */
+
+static void reset(struct cursor *cursor) {
+  for (size_t i = 0; i < cursor->scan_count; i++) kv_scan_close(cursor->scans[i]);
+  sqlite3_free(cursor->scans);
+  sqlite3_free(cursor->places);
+  kv_result_free(cursor->result);
+  kv_value_release(&cursor->value);
+  kv_view_unref(cursor->view);
+  kv_batch_unref(cursor->batch);
+  cursor->scans = NULL;
+  cursor->places = NULL;
+  cursor->result = NULL;
+  cursor->view = NULL;
+  cursor->batch = NULL;
+  memset(&cursor->value, 0, sizeof cursor->value);
+  cursor->scan_count = cursor->current = cursor->at = 0;
+  cursor->value_missing = false;
+  cursor->mode = MODE_EMPTY;
+}
+
+int colfam_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
+  (void)vtab;
+  struct cursor *cursor = sqlite3_malloc64(sizeof *cursor);
+  if (!cursor) return SQLITE_NOMEM;
+  memset(cursor, 0, sizeof *cursor);
+  *out = &cursor->base;
+  return SQLITE_OK;
+}
+
+int colfam_cursor_close(sqlite3_vtab_cursor *base) {
+  struct cursor *cursor = (struct cursor *)base;
+  reset(cursor);
+  colfam_lookup_release(&cursor->lookup);
+  sqlite3_free(cursor);
+  return SQLITE_OK;
+}
+
+/* ---- Order by the last columns of the key */
+
+static bool cuts_prefix(const struct cursor *cursor) {
+  return cursor->plan.order_from && cursor->lookup.widened;
+}
+
+static int cut_prefix(struct cursor *cursor, struct kv_slice *key) {
+  struct kv_buf scratch;
+  struct kv_datum datum;
+  struct kv_err err = {0};
+  kv_status status = KV_OK;
+  kv_buf_init(&scratch);
+  for (int i = 0; i < cursor->plan.order_from && status == KV_OK; i++) {
+    kv_buf_clear(&scratch);
+    status =
+        kv_key_decode(key, colfam_schema_key_part(schema_of(cursor), i), &scratch, &datum, &err);
+  }
+  kv_buf_release(&scratch);
+  return status == KV_OK ? SQLITE_OK : fail(cursor, status, &err);
+}
+
+/* ---- Keys */
+
+static size_t key_index(const struct cursor *cursor) {
+  size_t at = cursor->plan.backwards ? cursor->lookup.key_count - 1 - cursor->at : cursor->at;
+  return cursor->places ? cursor->places[at].index : at;
+}
+
+static bool key_found(const struct cursor *cursor) {
+  if (cursor->result) return kv_result_found(cursor->result, key_index(cursor), NULL);
+  return cursor->value.found || cursor->value_missing;
+}
+
+static void skip_absent_keys(struct cursor *cursor) {
+  while (cursor->at < cursor->lookup.key_count && !key_found(cursor)) cursor->at++;
+}
+
+static int compare_places(const void *a, const void *b) {
+  const struct place *x = a, *y = b;
+  int order = kv_slice_compare(x->rest, y->rest);
+  if (order) return order;
+  return (x->index > y->index) - (x->index < y->index);
+}
+
+static int sort_keys_by_rest(struct cursor *cursor) {
+  size_t count = cursor->lookup.key_count;
+  cursor->places = sqlite3_malloc64(sizeof *cursor->places * count);
+  if (!cursor->places) return SQLITE_NOMEM;
+  for (size_t i = 0; i < count; i++) {
+    cursor->places[i] = (struct place){cursor->lookup.keys[i], i};
+    int rc = cut_prefix(cursor, &cursor->places[i].rest);
+    if (rc != SQLITE_OK) return rc;
+  }
+  qsort(cursor->places, count, sizeof *cursor->places, compare_places);
+  return SQLITE_OK;
+}
+
+static int get_one(struct cursor *cursor) {
+  struct kv_err err = {0};
+  kv_status status;
+  struct kv_slice key = cursor->lookup.keys[0];
+  if (cursor->plan.kind == COLFAM_PLAN_EXISTS) {
+    status = kv_exists(cursor->view, cursor->batch, key, &cursor->value_missing, &err);
+  } else {
+    status = kv_get(cursor->view, cursor->batch, key, &cursor->value, &err);
+  }
+  return status == KV_OK ? SQLITE_OK : fail(cursor, status, &err);
+}
+
+static int get_many(struct cursor *cursor) {
+  struct kv_err err = {0};
+  kv_status status = kv_multi_get(cursor->view, cursor->batch, cursor->lookup.keys,
+                                  cursor->lookup.key_count, &cursor->result, &err);
+  if (status != KV_OK) return fail(cursor, status, &err);
+  return cuts_prefix(cursor) ? sort_keys_by_rest(cursor) : SQLITE_OK;
+}
+
+static int start_keys(struct cursor *cursor) {
+  int rc = cursor->lookup.key_count == 1 ? get_one(cursor) : get_many(cursor);
+  if (rc != SQLITE_OK) return rc;
+  cursor->mode = MODE_KEYS;
+  skip_absent_keys(cursor);
+  return SQLITE_OK;
+}
+
+/* ---- Scans */
+
+/* Order of two valid scans' rows. */
+static int compare_scans(struct cursor *cursor, const struct kv_scan *a, const struct kv_scan *b,
+                         int *order) {
+  struct kv_slice x = kv_scan_key(a), y = kv_scan_key(b);
+  int rc = SQLITE_OK;
+  if (cuts_prefix(cursor)) {
+    rc = cut_prefix(cursor, &x);
+    if (rc == SQLITE_OK) rc = cut_prefix(cursor, &y);
+  }
+  *order = rc == SQLITE_OK ? kv_slice_compare(x, y) : 0;
+  if (cursor->plan.backwards) *order = -*order;
+  return rc;
+}
+
+/* `current` becomes the scan whose row is next, or scan_count at the end. */
+static int choose_scan(struct cursor *cursor) {
+  size_t best = cursor->scan_count;
+  for (size_t i = 0; i < cursor->scan_count; i++) {
+    int order = -1;
+    if (!kv_scan_valid(cursor->scans[i])) continue;
+    if (best < cursor->scan_count) {
+      int rc = compare_scans(cursor, cursor->scans[i], cursor->scans[best], &order);
+      if (rc != SQLITE_OK) return rc;
+    }
+    if (order < 0) best = i;
+  }
+  cursor->current = best;
+  return SQLITE_OK;
+}
+
+static int open_scan(struct cursor *cursor, size_t index) {
+  struct kv_err err = {0};
+  struct kv_bounds bounds = colfam_lookup_range(&cursor->lookup, index);
+  struct kv_scan *scan = NULL;
+  kv_status status = kv_scan_open(cursor->view, cursor->batch, &bounds, &scan, &err);
+  if (status != KV_OK) return fail(cursor, status, &err);
+  cursor->scans[cursor->scan_count++] = scan;
+  status = cursor->plan.backwards ? kv_scan_last(scan, &err) : kv_scan_first(scan, &err);
+  return status == KV_OK ? SQLITE_OK : fail(cursor, status, &err);
+}
+
+static int start_scans(struct cursor *cursor) {
+  size_t count = cursor->lookup.range_count;
+  int rc = SQLITE_OK;
+  cursor->mode = MODE_SCANS;
+  cursor->scans = sqlite3_malloc64(sizeof *cursor->scans * (count + 1));
+  if (!cursor->scans) return SQLITE_NOMEM;
+  for (size_t i = 0; i < count && rc == SQLITE_OK; i++) rc = open_scan(cursor, i);
+  return rc == SQLITE_OK ? choose_scan(cursor) : rc;
+}
+
+static int next_of_scan(struct cursor *cursor) {
+  struct kv_err err = {0};
+  struct kv_scan *scan = cursor->scans[cursor->current];
+  kv_status status = cursor->plan.backwards ? kv_scan_prev(scan, &err) : kv_scan_next(scan, &err);
+  if (status != KV_OK) return fail(cursor, status, &err);
+  if (cursor->scan_count > 1) return choose_scan(cursor);
+  if (!kv_scan_valid(scan)) cursor->current = cursor->scan_count;
+  return SQLITE_OK;
+}
+
+/* ---- Count */
+
+/* False when the number of rows is not known. */
+static bool start_count(struct cursor *cursor) {
+  int64_t rows = kv_view_rows(cursor->view);
+  if (rows < 0) return false;
+  if (cursor->batch) rows += kv_batch_rows_delta(cursor->batch);
+  cursor->rows = rows;
+  cursor->mode = MODE_COUNT;
+  return true;
+}
+
+static int count_to_scan(struct cursor *cursor) {
+  size_t skip = cursor->at;
+  int rc = start_scans(cursor);
+  for (; rc == SQLITE_OK && skip && cursor->current < cursor->scan_count; skip--)
+    rc = next_of_scan(cursor);
+  if (rc == SQLITE_OK && cursor->current == cursor->scan_count)
+    rc =
+        colfam_vtab_error(vtab_of(cursor), SQLITE_CORRUPT_VTAB,
+                          "table %s: fewer rows than its row count says", schema_of(cursor)->table);
+  return rc;
+}
+
+/* ---- Walking */
+
+static bool wants_keys(const struct colfam_plan *plan) {
+  return plan->kind == COLFAM_PLAN_GET || plan->kind == COLFAM_PLAN_EXISTS ||
+         plan->kind == COLFAM_PLAN_MULTI_GET;
+}
+
+static int start(struct cursor *cursor, sqlite3_value **argv) {
+  struct kv_batch *batch;
+  int rc = colfam_vtab_view(vtab_of(cursor), &cursor->view, &batch);
+  if (rc != SQLITE_OK) return rc;
+  if (batch) cursor->batch = kv_batch_ref(batch);
+  cursor->lookup.vtab = vtab_of(cursor);
+  cursor->lookup.view = cursor->view;
+  cursor->lookup.batch = cursor->batch;
+  rc = colfam_lookup_run(&cursor->lookup, &cursor->plan, argv);
+  if (rc != SQLITE_OK) return rc;
+  if (wants_keys(&cursor->plan)) return cursor->lookup.key_count ? start_keys(cursor) : SQLITE_OK;
+  if (cursor->plan.kind == COLFAM_PLAN_COUNT && start_count(cursor)) return SQLITE_OK;
+  return start_scans(cursor);
+}
+
+int colfam_cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, int argc,
+                         sqlite3_value **argv) {
+  (void)idx_str, (void)argc;
+  struct cursor *cursor = (struct cursor *)base;
+  reset(cursor);
+  colfam_plan_decode(idx_num, &cursor->plan);
+  int rc = start(cursor, argv);
+  if (rc != SQLITE_OK) reset(cursor);
+  return rc;
+}
+
+int colfam_cursor_eof(sqlite3_vtab_cursor *base) {
+  const struct cursor *cursor = (const struct cursor *)base;
+  switch (cursor->mode) {
+    case MODE_KEYS:
+      return cursor->at >= cursor->lookup.key_count;
+    case MODE_SCANS:
+      return cursor->current >= cursor->scan_count;
+    case MODE_COUNT:
+      return (int64_t)cursor->at >= cursor->rows;
+    case MODE_EMPTY:
+      break;
+  }
+  return 1;
+}
+
+int colfam_cursor_next(sqlite3_vtab_cursor *base) {
+  struct cursor *cursor = (struct cursor *)base;
+  if (cursor->mode == MODE_SCANS) return next_of_scan(cursor);
+  cursor->at++;
+  if (cursor->mode == MODE_KEYS) skip_absent_keys(cursor);
+  return SQLITE_OK;
+}
+
+/* ---- The current row */
+
+static int row_key(struct cursor *cursor, struct kv_slice *key) {
+  int rc = cursor->mode == MODE_COUNT ? count_to_scan(cursor) : SQLITE_OK;
+  if (rc != SQLITE_OK) return rc;
+  *key = cursor->mode == MODE_KEYS ? cursor->lookup.keys[key_index(cursor)]
+                                   : kv_scan_key(cursor->scans[cursor->current]);
+  return SQLITE_OK;
+}
+
+/* After an exists, when a column needs the value all the same. */
+static int fetch_value(struct cursor *cursor) {
+  struct kv_err err = {0};
+  kv_status status =
+      kv_get(cursor->view, cursor->batch, cursor->lookup.keys[0], &cursor->value, &err);
+  if (status == KV_OK && !cursor->value.found)
+    status = kv_fail(&err, KV_CORRUPT, "a row has gone between two reads of the same state");
+  if (status != KV_OK) return fail(cursor, status, &err);
+  cursor->value_missing = false;
+  return SQLITE_OK;
+}
+
+static int row_value(struct cursor *cursor, struct kv_slice *value) {
+  if (cursor->mode == MODE_SCANS) {
+    *value = kv_scan_value(cursor->scans[cursor->current]);
+    return SQLITE_OK;
+  }
+  if (cursor->result) {
+    kv_result_found(cursor->result, key_index(cursor), value);
+    return SQLITE_OK;
+  }
+  int rc = cursor->value_missing ? fetch_value(cursor) : SQLITE_OK;
+  *value = cursor->value.bytes;
+  return rc;
+}
+
+static int declared_column(struct cursor *cursor, struct kv_slice key, int column,
+                           sqlite3_context *context) {
+  bool told;
+  struct kv_slice value;
+  int rc = colfam_row_result_of_key(schema_of(cursor), key, column, context, &told);
+  if (rc == SQLITE_OK && !told) {
+    rc = row_value(cursor, &value);
+    if (rc != SQLITE_OK) return rc;
+    rc = colfam_row_result(schema_of(cursor), key, value, column, context);
+  }
+  if (rc != SQLITE_CORRUPT_VTAB) return rc;
+  return colfam_vtab_error(vtab_of(cursor), rc, "table %s: column %s of a row is damaged",
+                           schema_of(cursor)->table, schema_of(cursor)->columns[column].name);
+}
+
+int colfam_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column) {
+  struct cursor *cursor = (struct cursor *)base;
+  const struct colfam_schema *schema = schema_of(cursor);
+  struct kv_slice key;
+  if (column == schema->command_column) return SQLITE_OK;
+  int rc = row_key(cursor, &key);
+  if (rc != SQLITE_OK) return rc;
+  if (column < schema->column_count) return declared_column(cursor, key, column, context);
+  sqlite3_result_blob64(context, key.data, key.size, SQLITE_TRANSIENT);
+  return SQLITE_OK;
+}
+
+int colfam_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
+  struct cursor *cursor = (struct cursor *)base;
+  struct kv_slice key;
+  int rc = row_key(cursor, &key);
+  if (rc == SQLITE_OK) rc = colfam_rowid_of_key(key, rowid);
+  if (rc != SQLITE_CORRUPT_VTAB) return rc;
+  return colfam_vtab_error(vtab_of(cursor), rc, "table %s: the key of a row is damaged",
+                           schema_of(cursor)->table);
+}
