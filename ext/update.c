@@ -12,15 +12,19 @@
 #include "txn.h"
 #include "vtab.h"
 
+struct colfam_update_scratch {
+  struct kv_buf old_key;
+  struct colfam_row row;
+};
+
 struct change {
   struct colfam_vtab *vtab;
   const struct colfam_schema *schema;
   struct colfam_txn *txn;
   int on_conflict;
-  struct kv_buf old_key; /* empty for INSERT */
-  bool has_old;
-  struct colfam_row row;
-  sqlite3_int64 rowid; /* rowid tables: of the new row */
+  bool has_old;                     /* UPDATE, DELETE */
+  struct colfam_update_scratch *at; /* old key and new row */
+  sqlite3_int64 rowid;              /* rowid tables: of the new row */
 };
 
 static int exists(struct change *change, struct kv_slice key, bool *found) {
@@ -139,50 +143,52 @@ static int fail_unique(struct change *change) {
 static int encode_old_key(struct change *change, sqlite3_value *value) {
   const struct colfam_schema *schema = change->schema;
   change->has_old = true;
-  kv_buf_clear(&change->old_key);
+  kv_buf_clear(&change->at->old_key);
   if (schema->key_form == COLFAM_KEY_ROWID) {
-    colfam_rowid_key(&change->old_key, sqlite3_value_int64(value));
+    colfam_rowid_key(&change->at->old_key, sqlite3_value_int64(value));
   } else if (schema->key_form == COLFAM_KEY_HIDDEN) {
-    kv_buf_append(&change->old_key, sqlite3_value_blob(value), (size_t)sqlite3_value_bytes(value));
+    kv_buf_append(&change->at->old_key, sqlite3_value_blob(value),
+                  (size_t)sqlite3_value_bytes(value));
   } else {
     struct kv_datum datum;
     enum colfam_affinity affinity = schema->columns[schema->key_columns[0]].affinity;
     int rc = colfam_datum_stored(value, affinity, &datum);
     if (rc != SQLITE_OK) return rc;
-    kv_key_append(&change->old_key, colfam_schema_key_part(schema, 0), &datum);
+    kv_key_append(&change->at->old_key, colfam_schema_key_part(schema, 0), &datum);
   }
-  return change->old_key.status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
+  return change->at->old_key.status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
 }
 
 /* Columns to row, key and value, with the checks that an ordinary table makes before it looks for
 ** conflicts. */
 static int encode_new_row(struct change *change, sqlite3_value **argv) {
   const struct colfam_schema *schema = change->schema;
-  int rc = colfam_row_set(&change->row, schema, argv + 2);
+  int rc = colfam_row_set(&change->at->row, schema, argv + 2);
   if (rc == SQLITE_OK && schema->key_form == COLFAM_KEY_ROWID) rc = new_rowid(change, argv);
   if (rc != SQLITE_OK) return rc;
-  int null_column = colfam_row_null_column(&change->row, schema);
+  int null_column = colfam_row_null_column(&change->at->row, schema);
   if (null_column >= 0) return fail_not_null(change, null_column);
-  rc = colfam_row_encode_key(&change->row, schema, change->rowid);
+  rc = colfam_row_encode_key(&change->at->row, schema, change->rowid);
   if (rc == SQLITE_TOOBIG)
     return colfam_vtab_error(change->vtab, rc,
                              "table %s: a key may have at most %d bytes when encoded",
                              schema->table, KV_KEY_BYTES_MAX);
-  return rc == SQLITE_OK ? colfam_row_encode_value(&change->row, schema) : rc;
+  return rc == SQLITE_OK ? colfam_row_encode_value(&change->at->row, schema) : rc;
 }
 
 /* ---- Writes */
 
 static int put(struct change *change, int rows_delta) {
   struct kv_err err = {0};
-  kv_status status = kv_batch_put(change->txn->batch, kv_buf_slice(&change->row.key),
-                                  kv_buf_slice(&change->row.value), rows_delta, &err);
+  kv_status status = kv_batch_put(change->txn->batch, kv_buf_slice(&change->at->row.key),
+                                  kv_buf_slice(&change->at->row.value), rows_delta, &err);
   return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
 }
 
 static int delete_old(struct change *change) {
   struct kv_err err = {0};
-  kv_status status = kv_batch_delete(change->txn->batch, kv_buf_slice(&change->old_key), -1, &err);
+  kv_status status =
+      kv_batch_delete(change->txn->batch, kv_buf_slice(&change->at->old_key), -1, &err);
   return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
 }
 
@@ -195,7 +201,7 @@ static int resolve_conflict(struct change *change, bool *taken) {
       (!change->has_old && options->conflict_replace && change->on_conflict == SQLITE_ABORT);
   *taken = false;
   if (replace && !options->track_rows) return SQLITE_OK;
-  int rc = exists(change, kv_buf_slice(&change->row.key), taken);
+  int rc = exists(change, kv_buf_slice(&change->at->row.key), taken);
   if (rc != SQLITE_OK || !*taken || replace) return rc;
   return fail_unique(change);
 }
@@ -207,7 +213,7 @@ static void note_rowid(struct change *change) {
 
 static int do_delete(struct change *change) {
   bool found;
-  int rc = exists(change, kv_buf_slice(&change->old_key), &found);
+  int rc = exists(change, kv_buf_slice(&change->at->old_key), &found);
   if (rc != SQLITE_OK || !found) return rc;
   change->txn->rowid_known = false;
   return delete_old(change);
@@ -241,11 +247,11 @@ static int move_row(struct change *change) {
 /* A row that an earlier step of the same statement replaced is no longer there to be updated. */
 static int do_update(struct change *change, sqlite3_value **argv) {
   bool found;
-  int rc = exists(change, kv_buf_slice(&change->old_key), &found);
+  int rc = exists(change, kv_buf_slice(&change->at->old_key), &found);
   if (rc != SQLITE_OK || !found) return rc;
   rc = encode_new_row(change, argv);
   if (rc != SQLITE_OK) return rc;
-  if (kv_slice_equal(kv_buf_slice(&change->old_key), kv_buf_slice(&change->row.key)))
+  if (kv_slice_equal(kv_buf_slice(&change->at->old_key), kv_buf_slice(&change->at->row.key)))
     return put(change, 0);
   return move_row(change);
 }
@@ -299,18 +305,37 @@ static int apply(struct change *change, int argc, sqlite3_value **argv, sqlite3_
   return do_command(change, command);
 }
 
+/* Made by a vtab's first write: no allocation a row afterwards. */
+static int make_scratch(struct colfam_vtab *vtab) {
+  if (vtab->scratch) return SQLITE_OK;
+  struct colfam_update_scratch *scratch = sqlite3_malloc64(sizeof *scratch);
+  if (!scratch) return SQLITE_NOMEM;
+  kv_buf_init(&scratch->old_key);
+  vtab->scratch = scratch;
+  return colfam_row_init(&scratch->row, vtab->schema);
+}
+
+void colfam_update_release(struct colfam_vtab *vtab) {
+  if (!vtab->scratch) return;
+  colfam_row_release(&vtab->scratch->row);
+  kv_buf_release(&vtab->scratch->old_key);
+  sqlite3_free(vtab->scratch);
+  vtab->scratch = NULL;
+}
+
 int colfam_update(sqlite3_vtab *base, int argc, sqlite3_value **argv, sqlite3_int64 *rowid) {
   struct colfam_vtab *vtab = (struct colfam_vtab *)base;
   if (!vtab->table || !vtab->table->txn) return SQLITE_MISUSE;
   if (vtab->table->txn->poisoned) return SQLITE_NOMEM;
+  int rc = make_scratch(vtab);
+  if (rc != SQLITE_OK) {
+    colfam_update_release(vtab);
+    return rc;
+  }
   struct change change = {.vtab = vtab,
                           .schema = vtab->schema,
                           .txn = vtab->table->txn,
-                          .on_conflict = sqlite3_vtab_on_conflict(vtab->conn->db)};
-  kv_buf_init(&change.old_key);
-  int rc = colfam_row_init(&change.row, vtab->schema);
-  if (rc == SQLITE_OK) rc = apply(&change, argc, argv, rowid);
-  colfam_row_release(&change.row);
-  kv_buf_release(&change.old_key);
-  return rc;
+                          .on_conflict = sqlite3_vtab_on_conflict(vtab->conn->db),
+                          .at = vtab->scratch};
+  return apply(&change, argc, argv, rowid);
 }

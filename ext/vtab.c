@@ -48,6 +48,7 @@ static void free_vtab(struct colfam_vtab *vtab) {
   while (*link && *link != vtab) link = &(*link)->next;
   if (*link) *link = vtab->next;
   colfam_table_leave(vtab);
+  colfam_update_release(vtab);
   colfam_schema_free(vtab->schema);
   sqlite3_free(vtab->database);
   sqlite3_free(vtab);

@@ -12,15 +12,17 @@
 
 struct colfam_conn;
 struct colfam_table;
+struct colfam_update_scratch;
 
 struct colfam_vtab {
   sqlite3_vtab base; /* first: SQLite's */
   struct colfam_conn *conn;
   struct colfam_schema *schema;
-  char *database;             /* schema name: "main" */
-  struct colfam_table *table; /* NULL until opened */
-  bool joining;               /* between xBegin and the first savepoint callback */
-  struct colfam_vtab *next;   /* of the connection's vtabs */
+  char *database;                        /* schema name: "main" */
+  struct colfam_table *table;            /* NULL until opened */
+  struct colfam_update_scratch *scratch; /* buffers of xUpdate (update.c) */
+  bool joining;                          /* between xBegin and the first savepoint callback */
+  struct colfam_vtab *next;              /* of the connection's vtabs */
 };
 
 /* Opens the table behind it when needed. On failure base.zErrMsg is set. */
