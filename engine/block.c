@@ -160,6 +160,17 @@ kv_status kv_block_init(struct kv_block *block, struct kv_slice bytes, struct kv
   return KV_OK;
 }
 
+kv_status kv_block_check_index(const struct kv_block *block, struct kv_err *err) {
+  for (uint32_t i = 0; i < block->bucket_count; i++) {
+    uint8_t bucket = block->buckets[i];
+    if (bucket < BUCKET_COLLISION && bucket >= block->restart_count) {
+      return kv_fail(err, KV_CORRUPT, "block: hash index names restart %u of %u", bucket,
+                     block->restart_count);
+    }
+  }
+  return KV_OK;
+}
+
 struct entry {
   uint64_t shared;
   struct kv_slice suffix; /* the key's bytes after the shared ones */

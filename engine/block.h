@@ -43,6 +43,9 @@ struct kv_block {
 /* Bounds only: entries are checked when walked. KV_CORRUPT. */
 kv_status kv_block_init(struct kv_block *block, struct kv_slice bytes, struct kv_err *err);
 
+/* That the hash index names restarts only, as lookups of absent keys rely on; for kv_table_verify. */
+kv_status kv_block_check_index(const struct kv_block *block, struct kv_err *err);
+
 enum kv_block_answer { KV_BLOCK_NONE, KV_BLOCK_PUT, KV_BLOCK_DELETED };
 /* *value is borrowed from the block's bytes. */
 kv_status kv_block_get(const struct kv_block *block, struct kv_slice key, uint64_t hash,

@@ -72,7 +72,8 @@ static kv_status check_entries(struct verify *verify, uint32_t block, const stru
   struct kv_block_cursor *cursor = &verify->cursor;
   struct kv_err inner;
   kv_block_cursor_set(cursor, parsed);
-  kv_status status = kv_block_cursor_first(cursor, &inner);
+  kv_status status = kv_block_check_index(parsed, &inner);
+  if (!status) status = kv_block_cursor_first(cursor, &inner);
   if (!status && !kv_slice_equal(kv_buf_slice(&cursor->key),
                                  kv_fences_key(&verify->table->parts.fences, block))) {
     return fault(verify, block, "the first key is not the fence", err);
