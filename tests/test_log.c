@@ -185,6 +185,8 @@ START_TEST(another_timeline_is_seen_by_the_flushed_nonce) {
   other.flushed = other.deleted = 10;
   ck_assert_int_eq(read_rows(&other), 2);
   ck_assert_int_eq(read_rows(&other), 0);
+  other.flushed = other.deleted = 4; /* as it was before that flush: rows 5 to 10 are its own */
+  ck_assert_int_eq(read_rows(&other), 8);
 }
 END_TEST
 
