@@ -1,0 +1,232 @@
+/* Death at named places of the commit (ext/killpoint.h; "hook" is SQLite's commit hook, which comes after
+** xSync and before the commit). A child writes numbered transactions to an ordinary table and a colfam table
+** alike, acknowledges each through a pipe when COMMIT has returned, and dies by SIGKILL at the nth arrival.
+** The parent opens the database afterwards: both tables have the same rows, of a prefix of the transactions
+** that lacks none acknowledged and has at most one more; colfam_check finds nothing; every file that the
+** manifest names is there; one more commit works. Then the next child goes on with the same database.
+** Each point is hit HITS times in WAL and as often in DELETE mode; a run that ends without its death fails. */
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness_sql.h"
+
+#define HITS 12          /* of a point, in each journal mode */
+#define TRANSACTIONS 400 /* of a child that nothing kills */
+#define KEYS 300
+
+/* ---- The child */
+
+struct child {
+  sqlite3 *db;
+  struct harness_random random;
+  long hook_left; /* commits until the hook kills; 0 = never */
+};
+
+static void child_run(struct child *child, const char *sql) {
+  if (sqlite3_exec(child->db, sql, NULL, NULL, NULL) == SQLITE_OK) return;
+  fprintf(stderr, "child: %.200s: %s\n", sql, sqlite3_errmsg(child->db));
+  _exit(3);
+}
+
+static int kill_in_hook(void *context) {
+  struct child *child = context;
+  if (child->hook_left && --child->hook_left == 0) raise(SIGKILL);
+  return 0;
+}
+
+/* The same change to both tables. */
+static void child_change(struct child *child, int64_t number) {
+  unsigned key = (unsigned)harness_below(&child->random, KEYS);
+  unsigned size = 20 + (unsigned)harness_below(&child->random, 700);
+  static const char *const tables[] = {"plain", "family"};
+  for (int i = 0; i < 2; i++) {
+    char *sql;
+    if (key % 5 == 0)
+      sql =
+          sqlite3_mprintf("DELETE FROM %s WHERE k BETWEEN %u AND %u", tables[i], key + 1, key + 6);
+    else
+      sql = sqlite3_mprintf("INSERT OR REPLACE INTO %s VALUES(%u, printf('%%0*d', %u, %lld))",
+                            tables[i], key + 1, size, (long long)number);
+    child_run(child, sql);
+    sqlite3_free(sql);
+  }
+}
+
+static void child_transaction(struct child *child, int64_t number) {
+  child_run(child, "BEGIN IMMEDIATE");
+  unsigned changes = 1 + (unsigned)harness_below(&child->random, 8);
+  while (changes--) child_change(child, number);
+  if (number % 9 == 4) child_run(child, "INSERT INTO family(family) VALUES('flush')");
+  if (number % 9 == 8) child_run(child, "INSERT INTO family(family) VALUES('compact')");
+  char *sql = sqlite3_mprintf("UPDATE plain SET v = %lld WHERE k = 0;"
+                              "INSERT OR REPLACE INTO family VALUES(0, %lld)",
+                              (long long)number, (long long)number);
+  child_run(child, sql);
+  sqlite3_free(sql);
+  child_run(child, "COMMIT");
+}
+
+/* argv: program, "child", database, first number, pipe, hook. */
+static int child_main(char **argv) {
+  struct child child = {.hook_left = strtol(argv[5], NULL, 10)};
+  int64_t first = strtoll(argv[3], NULL, 10);
+  int acknowledged = (int)strtol(argv[4], NULL, 10);
+  harness_seed(&child.random, (uint64_t)first);
+  if (sqlite3_open(argv[2], &child.db) != SQLITE_OK || sql_load(child.db, NULL) != SQLITE_OK)
+    return 2;
+  sqlite3_commit_hook(child.db, kill_in_hook, &child);
+  for (int64_t number = first; number < first + TRANSACTIONS; number++) {
+    child_transaction(&child, number);
+    if (write(acknowledged, &number, sizeof number) != sizeof number) return 4;
+  }
+  sqlite3_close(child.db);
+  return 0;
+}
+
+/* ---- The parent */
+
+struct run {
+  const char *path;
+  const char *point; /* "hook" or a kill point's name */
+  int nth;
+  int64_t before;       /* number of the last transaction before this child */
+  int64_t acknowledged; /* and of the last that it acknowledged */
+};
+
+static void exec_child(const struct run *run, int pipe_end) {
+  char first[32], end[32], hook[32], kill_text[64];
+  bool in_hook = strcmp(run->point, "hook") == 0;
+  snprintf(first, sizeof first, "%lld", (long long)run->before + 1);
+  snprintf(end, sizeof end, "%d", pipe_end);
+  snprintf(hook, sizeof hook, "%d", in_hook ? run->nth : 0);
+  snprintf(kill_text, sizeof kill_text, "%s:%d", run->point, run->nth);
+  setenv("COLFAM_KILL", kill_text, 1);
+  const char *so = getenv("COLFAM_TEST_SO");
+  setenv("COLFAM_SO", so ? so : COLFAM_TEST_SO, 1);
+  execl("/proc/self/exe", "crash_kill", "child", run->path, first, end, hook, (char *)NULL);
+  _exit(127);
+}
+
+/* What the pipe has when the child is dead. */
+static void read_acknowledged(struct run *run, int pipe_end) {
+  int64_t number;
+  run->acknowledged = run->before;
+  while (read(pipe_end, &number, sizeof number) == (ssize_t)sizeof number) {
+    ck_assert_int_eq(number, run->acknowledged + 1);
+    run->acknowledged = number;
+  }
+}
+
+static void kill_child(struct run *run) {
+  int ends[2];
+  ck_assert_int_eq(pipe(ends), 0);
+  pid_t pid = fork();
+  if (pid == 0) exec_child(run, ends[1]);
+  ck_assert_int_gt(pid, 0);
+  close(ends[1]);
+  read_acknowledged(run, ends[0]);
+  close(ends[0]);
+  int status;
+  while (waitpid(pid, &status, 0) < 0) ck_assert_int_eq(errno, EINTR);
+  ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL,
+                "%s:%d: the child was not killed there: wait status %d after %lld transactions",
+                run->point, run->nth, status, (long long)(run->acknowledged - run->before));
+}
+
+static void check_files(sqlite3 *db, const struct run *run) {
+  char *ids = sql_query(db, "SELECT group_concat(printf('%016x', id), ' ') FROM family_cffile");
+  for (char *id = strtok(ids, " "); id && strcmp(id, "NULL") != 0; id = strtok(NULL, " ")) {
+    char path[4200];
+    snprintf(path, sizeof path, "%s-colfam/%s.sst", run->path, id);
+    ck_assert_msg(access(path, R_OK) == 0, "%s:%d: %s is named and missing", run->point, run->nth,
+                  path);
+  }
+  sqlite3_free(ids);
+}
+
+/* After the death; leaves the number of the last transaction in run->before. */
+static void check_database(struct run *run) {
+  sqlite3 *db = sql_open(run->path);
+  sql_same(db, "SELECT k, CAST(v AS TEXT) FROM family ORDER BY k",
+           "SELECT k, CAST(v AS TEXT) FROM plain ORDER BY k");
+  sqlite3_int64 last = sql_int(db, "SELECT v FROM family WHERE k = 0");
+  ck_assert_msg(last == run->acknowledged || last == run->acknowledged + 1,
+                "%s:%d: acknowledged %lld, found %lld", run->point, run->nth,
+                (long long)run->acknowledged, (long long)last);
+  sql_rows(db, "SELECT * FROM colfam_check('family')", "");
+  check_files(db, run);
+  sql_rows(db, "PRAGMA integrity_check", "ok");
+  sql_okf(db,
+          "BEGIN; UPDATE plain SET v = %lld WHERE k = 0;"
+          "INSERT OR REPLACE INTO family VALUES(0, %lld); COMMIT",
+          (long long)last + 1, (long long)last + 1);
+  sql_same(db, "SELECT v FROM family WHERE k = 0", "SELECT v FROM plain WHERE k = 0");
+  sql_close(db);
+  run->before = last + 1;
+}
+
+static void set_up(const char *path, const char *journal) {
+  sqlite3 *db = sql_open(path);
+  sql_okf(db, "PRAGMA journal_mode = %s", journal);
+  sql_ok(db,
+         "CREATE TABLE plain(k INTEGER PRIMARY KEY, v);"
+         "CREATE VIRTUAL TABLE family USING colfam(k INT PRIMARY KEY, v, memtable_bytes = 16384);"
+         "INSERT INTO plain VALUES(0, 0); INSERT INTO family VALUES(0, 0)");
+  sql_close(db);
+}
+
+static void kill_often(const char *point, const char *journal) {
+  char name[64];
+  snprintf(name, sizeof name, "%s-%s.db", point, journal);
+  char *path = sqlite3_mprintf("%s", sql_path(name));
+  struct run run = {.path = path, .point = point};
+  set_up(path, journal);
+  for (int hit = 0; hit < HITS; hit++) {
+    run.nth = 1 + hit % 4;
+    kill_child(&run);
+    check_database(&run);
+  }
+  printf("%-12s %-7s %d hits, %lld transactions\n", point, journal, HITS, (long long)run.before);
+  sqlite3_free(path);
+}
+
+static const struct {
+  const char *name;
+  const char *where;
+} points[] = {
+    {"sync", "in xSync, before anything"},
+    {"job", "in xSync, with the outputs of a job written"},
+    {"publish", "publishing, before"},
+    {"published", "publishing, after"},
+    {"sync-log", "in xSync, before the log row"},
+    {"sync-logged", "in xSync, after the log row"},
+    {"synced", "in xSync, at its end"},
+    {"hook", "between xSync and the commit"},
+    {"commit", "in xCommit, before anything"},
+    {"remove", "removing a file, before"},
+    {"removed", "removing a file, after"},
+    {"committed", "in xCommit, at its end"},
+};
+#define POINTS (sizeof points / sizeof *points)
+
+START_TEST(nothing_acknowledged_is_lost_when_killed) {
+  const char *point = points[(size_t)_i % POINTS].name;
+  kill_often(point, (size_t)_i < POINTS ? "wal" : "delete");
+}
+END_TEST
+
+int main(int argc, char **argv) {
+  if (argc == 6 && strcmp(argv[1], "child") == 0) return child_main(argv);
+  Suite *suite = suite_create("kill points");
+  TCase *tc = tcase_create("points");
+  tcase_set_timeout(tc, 300);
+  tcase_add_loop_test(tc, nothing_acknowledged_is_lost_when_killed, 0, 2 * (int)POINTS);
+  suite_add_tcase(suite, tc);
+  return harness_run(suite);
+}
