@@ -7,7 +7,9 @@
 ** holds up nobody but its other readers.
 **
 ** Locks: `lock` guards options, the file set and its reference counts; it is held for memory work only,
-** never while a file is touched. kv_sst.lock is taken with no other lock held.
+** never while a file is touched. kv_sst.lock is taken with no other lock held, and so is `removing`, which
+** guards the buffer for the path of a file to remove: reserved at the beginning, so that outputs can be
+** unlinked when memory is out.
 ** Thread rule: any thread. */
 #include <string.h>
 
@@ -28,6 +30,8 @@ struct kv_family {
   struct kv_sst **files;     /* sorted by id */
   size_t file_count;
   size_t file_capacity;
+  struct kv_mutex *removing;
+  struct kv_buf path; /* of the file being removed */
 };
 
 struct kv_sst {
@@ -61,6 +65,8 @@ static void family_free(struct kv_family *family) {
   kv_log_free(family->log);
   if (family->cache) kv_cache_unref(family->cache);
   if (family->lock) kv_mutex_free(family->lock);
+  if (family->removing) kv_mutex_free(family->removing);
+  kv_buf_release(&family->path);
   kv_buf_release(&family->dir);
   kv_buf_release(&family->like_path);
   kv_free(family->files);
@@ -72,7 +78,10 @@ static kv_status copy_paths(struct kv_family *family, const struct kv_family_con
   kv_buf_append(&family->dir, config->dir, strlen(config->dir) + 1);
   if (config->like_path)
     kv_buf_append(&family->like_path, config->like_path, strlen(config->like_path) + 1);
-  if (family->dir.status != KV_OK || family->like_path.status != KV_OK) return kv_fail_nomem(err);
+  kv_table_path(&family->path, config->dir, UINT64_MAX); /* as long as any */
+  if (family->dir.status != KV_OK || family->like_path.status != KV_OK ||
+      family->path.status != KV_OK)
+    return kv_fail_nomem(err);
   return KV_OK;
 }
 
@@ -94,9 +103,11 @@ static kv_status family_init(struct kv_family *family, const struct kv_family_co
   family->options = config->options;
   kv_buf_init(&family->dir);
   kv_buf_init(&family->like_path);
+  kv_buf_init(&family->path);
   family->cache = kv_cache_ref(config->cache);
   kv_status status = copy_paths(family, config, err);
   if (status == KV_OK) status = kv_mutex_new(&family->lock, err);
+  if (status == KV_OK) status = kv_mutex_new(&family->removing, err);
   if (status == KV_OK) status = kv_log_new(config->uuid, &family->stats, &family->log, err);
   if (status == KV_OK) set_table_config(family, config);
   return status;
@@ -303,9 +314,13 @@ static bool is_named(struct kv_family *family, uint64_t id) {
   return named;
 }
 
-static kv_status unlink_file(struct kv_family *family, const char *path, struct kv_err *err) {
+/* Under family->removing. */
+static kv_status unlink_file(struct kv_family *family, uint64_t id, struct kv_err *err) {
   struct kv_err refused;
-  kv_status status = kv_env_remove(family->env, path, &refused);
+  kv_buf_clear(&family->path);
+  kv_table_path(&family->path, family->config.dir, id);
+  if (family->path.status != KV_OK) return kv_fail_nomem(err);
+  kv_status status = kv_env_remove(family->env, (const char *)family->path.data, &refused);
   if (status == KV_OK) kv_stats_add(&family->stats, KV_STAT_FILES_REMOVED, 1);
   if (status == KV_OK || status == KV_MISSING) return KV_OK;
   if (err) *err = refused;
@@ -324,12 +339,9 @@ kv_status kv_family_remove_file(struct kv_family *family, uint64_t id, struct kv
   if (is_named(family, id))
     return kv_fail(err, KV_BUSY, "table file %016llx: a view of this process still names it",
                    (unsigned long long)id);
-  struct kv_buf path;
-  kv_buf_init(&path);
-  kv_table_path(&path, family->config.dir, id);
-  kv_status status =
-      path.status == KV_OK ? unlink_file(family, (const char *)path.data, err) : kv_fail_nomem(err);
-  kv_buf_release(&path);
+  kv_mutex_lock(family->removing);
+  kv_status status = unlink_file(family, id, err);
+  kv_mutex_unlock(family->removing);
   if (status == KV_OK) status = remove_empty_dir(family, err);
   return status;
 }
