@@ -48,13 +48,20 @@ static kv_status settle(struct check *check, uint64_t file, kv_status status,
 
 /* ---- Files */
 
-static kv_status check_file(struct check *check, struct kv_sst *file, struct kv_err *err) {
+/* Opened anew: what this process holds open or in memory may be gone from the disk. */
+static kv_status check_file(struct check *check, const struct kv_file_info *file,
+                            struct kv_err *err) {
+  struct kv_family *family = check->view->family;
   struct kv_err found;
   struct kv_table *table = NULL;
   memset(&found, 0, sizeof found);
-  kv_status status = kv_sst_table(file, &table, &found);
-  if (status == KV_OK) status = kv_table_verify(table, NULL, &found);
-  return settle(check, kv_sst_info(file)->id, status, &found, err);
+  kv_status status = kv_table_open(kv_family_table_config(family), file, kv_family_cache(family),
+                                   kv_family_stats(family), &table, &found);
+  if (status == KV_OK) {
+    status = kv_table_verify(table, NULL, &found);
+    kv_table_close(table);
+  }
+  return settle(check, file->id, status, &found, err);
 }
 
 static kv_status check_no_tombstones(struct check *check, const struct kv_file_info *file) {
@@ -84,7 +91,7 @@ static kv_status check_files(struct check *check, struct kv_err *err) {
   const struct kv_view *view = check->view;
   kv_status status = KV_OK;
   for (size_t i = 0; i < view->file_count && status == KV_OK; i++) {
-    status = check_file(check, view->files[i], err);
+    status = check_file(check, kv_sst_info(view->files[i]), err);
   }
   for (size_t i = 0; i < view->run_count && status == KV_OK; i++) {
     status = check_run(check, &view->runs[i], i + 1 == view->run_count);

@@ -1,6 +1,10 @@
 /* See error.h. Any thread. */
 #include "error.h"
 
+/* What most often made a table file missing. */
+static const char missing_hint[] =
+    " (a database is copied and moved together with its -colfam directory)";
+
 int colfam_code(kv_status status) {
   switch (status) {
     case KV_OK:
@@ -36,7 +40,9 @@ static int replace_message(char **message, char *text, int rc) {
 
 int colfam_error_of(char **message, const char *table, kv_status status, const struct kv_err *err) {
   const char *text = err && err->text[0] ? err->text : kv_status_name(status);
-  char *whole = table ? sqlite3_mprintf("table %s: %s", table, text) : sqlite3_mprintf("%s", text);
+  const char *hint = status == KV_MISSING ? missing_hint : "";
+  char *whole = table ? sqlite3_mprintf("table %s: %s%s", table, text, hint)
+                      : sqlite3_mprintf("%s%s", text, hint);
   return replace_message(message, whole, colfam_code(status));
 }
 

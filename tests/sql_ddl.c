@@ -115,7 +115,6 @@ START_TEST(create_refuses_bad_options_and_lists_what_is_allowed) {
       {"compression = lz4", "zstd"},
       {"compression = zstd:0", "19"},
       {"compression = zstd:20", "19"},
-      {"compression = zstd:", "zstd"},
       {"compression = ", "compression"},
       {"filter_bits = -1", "20"},
       {"filter_bits = 21", "20"},
@@ -594,7 +593,7 @@ START_TEST(vacuum_into_copy_says_what_is_missing_and_drop_works_there) {
   make_table("t", 30);
   sql_okf(db, "VACUUM INTO %Q", sql_path("copy.db"));
   sqlite3 *copy = sql_open(sql_path("copy.db"));
-  sql_fails(copy, "SELECT * FROM t", SQLITE_CANTOPEN, "colfam_backup");
+  sql_fails(copy, "SELECT * FROM t", SQLITE_CANTOPEN, "copied and moved together");
   sql_ok(copy, "DROP TABLE t");
   sql_rows(copy, "SELECT count(*) FROM sqlite_master", "0");
   sql_close(copy);
