@@ -1,0 +1,266 @@
+/* Random queries. Rows are comparable in order when ORDER BY is total, or when one table is read by a plan
+** that visits it by key on both sides. */
+#include <string.h>
+
+#include "harness_random_sql.h"
+
+static const struct random_table *pick(struct random_sql *g) {
+  return &g->tables[random_once_in(g, 4)];
+}
+
+static const char *column_of(struct random_sql *g, const struct random_table *table) {
+  return table->columns[random_below(g, (uint64_t)table->column_count)].name;
+}
+
+static void where(struct random_sql *g, const struct random_table *table, const char *alias) {
+  if (random_once_in(g, 8)) return;
+  random_add(g, " WHERE ");
+  random_condition(g, table, alias, 0);
+}
+
+static void limit(struct random_sql *g) {
+  if (!random_once_in(g, 3)) return;
+  random_add(g, " LIMIT %d", (int)random_below(g, 12) - 1);
+  if (random_once_in(g, 2)) random_add(g, " OFFSET %d", (int)random_below(g, 8));
+}
+
+/* A total order: by key either way, by a value or an expression and then by key, or mixed directions. */
+static void order(struct random_sql *g, const struct random_table *table, const char *alias) {
+  random_add(g, " ORDER BY ");
+  if (random_once_in(g, 3)) {
+    static const char *const forms[] = {"%s.%s, ", "%s.%s DESC, ", "%s.%s COLLATE NOCASE, ",
+                                        "length(%s.%s), ", "+%s.%s, "};
+    sqlite3_str_appendf(g->text, RANDOM_OF(g, forms), alias, column_of(g, table));
+  }
+  if (random_once_in(g, 5)) {
+    for (int i = 0; i < random_key_width(table); i++)
+      random_add(g, "%s%s.%s%s", i ? ", " : "", alias, random_key_name(table, i),
+                 random_once_in(g, 2) ? " DESC" : "");
+  } else {
+    random_key_order(g, table, alias, random_once_in(g, 2));
+  }
+  if (random_once_in(g, 8)) random_add(g, ", %s.%s", alias, column_of(g, table));
+}
+
+static void result_columns(struct random_sql *g, const struct random_table *table,
+                           const char *alias) {
+  static const char *const forms[] = {"%s.%s", "quote(%s.%s)", "typeof(%s.%s)", "length(%s.%s)",
+                                      "%s.%s IS NULL"};
+  uint64_t kind = random_below(g, 6);
+  if (kind < 2) {
+    random_add(g, table->rowid ? "%s.rowid, %s.*" : "%s.*", alias, alias);
+  } else if (kind < 3) {
+    random_add(g, "1");
+  } else if (kind < 5) {
+    random_add(g, "%s.%s", alias, random_key_name(table, 0));
+  } else {
+    int count = 1 + (int)random_below(g, 3);
+    for (int i = 0; i < count; i++) {
+      if (i) random_add(g, ", ");
+      sqlite3_str_appendf(g->text, RANDOM_OF(g, forms), alias, column_of(g, table));
+    }
+  }
+}
+
+static void one_table(struct random_sql *g) {
+  const struct random_table *table = pick(g);
+  random_add(g, "SELECT ");
+  result_columns(g, table, "q");
+  random_add(g, " FROM %s AS q", table->name);
+  where(g, table, "q");
+  if (random_once_in(g, 2)) {
+    order(g, table, "q");
+    g->statement->in_order = true;
+  }
+  if (g->ambiguous) g->statement->in_order = false;
+  if (g->statement->in_order) limit(g);
+}
+
+/* The extremes of a column may be one of several equal values (1 and 1.0): so its key is asked. */
+static void aggregates(struct random_sql *g) {
+  const struct random_table *table = pick(g);
+  static const char *const forms[] = {
+      "count(*)",         "count(*), count(q.%s)", "min(q.%s)",
+      "max(q.%s)",        "count(DISTINCT q.%s)",  "total(length(quote(q.%s)))",
+      "min(quote(q.%s))", "count(q.%s IS NULL)",   "count(*) FILTER (WHERE q.%s > 1)"};
+  const char *column = random_once_in(g, 2) ? random_key_name(table, 0) : column_of(g, table);
+  random_add(g, "SELECT ");
+  sqlite3_str_appendf(g->text, RANDOM_OF(g, forms), column);
+  random_add(g, " FROM %s AS q", table->name);
+  g->or_allowed = false;
+  if (random_once_in(g, 3)) return;
+  where(g, table, "q");
+}
+
+static void groups(struct random_sql *g) {
+  const struct random_table *table = pick(g);
+  static const char *const forms[] = {"SELECT q.%s, count(*)", "SELECT typeof(q.%s), count(*)",
+                                      "SELECT count(*), min(quote(q.%s))"};
+  const char *column = random_once_in(g, 2) ? random_key_name(table, 0) : column_of(g, table);
+  g->or_allowed = false;
+  if (random_once_in(g, 3)) {
+    random_add(g, "SELECT DISTINCT q.%s FROM %s AS q", column, table->name);
+    where(g, table, "q");
+  } else {
+    sqlite3_str_appendf(g->text, RANDOM_OF(g, forms), column);
+    random_add(g, " FROM %s AS q", table->name);
+    where(g, table, "q");
+    random_add(g, " GROUP BY q.%s", column);
+    if (random_once_in(g, 3)) random_add(g, " HAVING count(*) > 1");
+  }
+  g->statement->in_order = false;
+}
+
+static const char *other_column(struct random_sql *g) {
+  static const char *const names[] = {"r.i",
+                                      "r.i",
+                                      "r.x",
+                                      "r.y",
+                                      "r.z",
+                                      "+r.i",
+                                      "r.i + 1",
+                                      "CAST(r.y AS TEXT)",
+                                      "r.x COLLATE NOCASE"};
+  return RANDOM_OF(g, names);
+}
+
+/* q.a = r.x AND q.b = value ...: how many key columns are joined. */
+static void on_key(struct random_sql *g, const struct random_table *table, const char *alias) {
+  int width = 1 + (int)random_below(g, (uint64_t)random_key_width(table));
+  for (int i = 0; i < width; i++) {
+    random_add(g, "%s%s.%s = ", i ? " AND " : "", alias, random_key_name(table, i));
+    if (i && random_once_in(g, 2)) {
+      random_key_value(g, random_key_type(table, i), false);
+    } else {
+      random_add(g, "%s", other_column(g));
+    }
+  }
+}
+
+static void join_other(struct random_sql *g) {
+  const struct random_table *table = pick(g);
+  uint64_t kind = random_below(g, 4);
+  random_add(g, "SELECT r.i, q.%s, q.%s FROM ", random_key_name(table, 0), column_of(g, table));
+  if (kind < 2) {
+    random_add(g, kind ? "%s AS q JOIN r ON " : "r JOIN %s AS q ON ", table->name);
+    on_key(g, table, "q");
+    if (random_once_in(g, 3)) {
+      random_add(g, " WHERE ");
+      random_condition(g, table, "q", 0);
+    }
+  } else {
+    random_add(g, "r LEFT JOIN %s AS q ON ", table->name);
+    on_key(g, table, "q");
+    if (kind == 3) random_add(g, " WHERE q.%s IS NULL", random_key_name(table, 0));
+  }
+  g->statement->in_order = false;
+}
+
+static void join_tables(struct random_sql *g) {
+  const struct random_table *t = &g->tables[0], *u = &g->tables[1];
+  bool self = random_once_in(g, 3);
+  if (self) u = t;
+  random_add(g, "SELECT q.%s, p.%s, p.%s FROM %s AS q %sJOIN %s AS p ON p.%s = q.%s",
+             random_key_name(t, 0), random_key_name(u, 0), column_of(g, u), t->name,
+             random_once_in(g, 3) ? "LEFT " : "", u->name, random_key_name(u, 0),
+             self ? column_of(g, t) : random_key_name(t, 0));
+  if (random_once_in(g, 2)) {
+    random_add(g, " WHERE ");
+    random_condition(g, t, "q", 0);
+  }
+  g->statement->in_order = false;
+}
+
+static void correlated(struct random_sql *g) {
+  static const char *const forms[] = {"EXISTS (SELECT 1 ", "NOT EXISTS (SELECT * ",
+                                      "EXISTS (SELECT q.%s ", "0 < (SELECT count(*) "};
+  const struct random_table *table = pick(g);
+  random_add(g, "SELECT r.i, r.x FROM r WHERE ");
+  sqlite3_str_appendf(g->text, RANDOM_OF(g, forms), random_key_name(table, 0));
+  random_add(g, "FROM %s AS q WHERE ", table->name);
+  on_key(g, table, "q");
+  if (random_once_in(g, 3)) {
+    random_add(g, " AND ");
+    random_condition(g, table, "q", 0);
+  }
+  random_add(g, ") ORDER BY r.i");
+  g->statement->in_order = true;
+}
+
+static bool has_numeric_key(const struct random_table *table) {
+  for (int i = 0; i < random_key_width(table); i++) {
+    const char *type = random_key_type(table, i);
+    if (!strstr(type, "INT") && strcmp(type, "REAL") != 0 && strcmp(type, "NUMERIC") != 0)
+      return false;
+  }
+  return true;
+}
+
+/* The first of several rows is well told only where one number equals one key. */
+static void scalar_subquery(struct random_sql *g) {
+  const struct random_table *table = pick(g);
+  const char *column = column_of(g, table);
+  bool first = has_numeric_key(table);
+  random_add(g, "SELECT r.i, (SELECT ");
+  random_add(g, first ? "q.%s" : "min(quote(q.%s))", column);
+  random_add(g, " FROM %s AS q WHERE ", table->name);
+  on_key(g, table, "q");
+  if (first) {
+    random_add(g, " ORDER BY ");
+    random_key_order(g, table, "q", random_once_in(g, 2));
+  }
+  random_add(g, "), r.y IN (SELECT q.%s FROM %s AS q) FROM r ORDER BY r.i", column, table->name);
+}
+
+static void part_of_compound(struct random_sql *g, const struct random_table *table) {
+  random_add(g, "SELECT q.%s, q.%s FROM %s AS q", random_key_name(table, 0), table->columns[0].name,
+             table->name);
+  where(g, table, "q");
+}
+
+/* UNION ALL visits its parts in turn; the others keep one of several equal rows. */
+static void compound(struct random_sql *g) {
+  static const char *const operators[] = {" UNION ALL ", " UNION ALL ", " UNION ", " EXCEPT ",
+                                          " INTERSECT "};
+  const char *operator= RANDOM_OF(g, operators);
+  const struct random_table *table = pick(g);
+  bool all = strstr(operator, "ALL");
+  g->or_allowed = false;
+  part_of_compound(g, table);
+  random_add(g, "%s", operator);
+  part_of_compound(g, random_once_in(g, 2) ? table : pick(g));
+  if (all && !g->ambiguous) {
+    random_add(g, " LIMIT %d OFFSET %d", (int)random_below(g, 30), (int)random_below(g, 15));
+  } else {
+    g->statement->in_order = false;
+  }
+}
+
+static void windows(struct random_sql *g) {
+  const struct random_table *table = pick(g);
+  random_add(g, "SELECT q.%s, row_number() OVER (ORDER BY ", random_key_name(table, 0));
+  random_key_order(g, table, "q", random_once_in(g, 2));
+  random_add(g, ") AS n, count(*) OVER () FROM %s AS q", table->name);
+  where(g, table, "q");
+  random_add(g, " ORDER BY n");
+  g->statement->in_order = true;
+}
+
+static void nested(struct random_sql *g) {
+  const struct random_table *table = pick(g);
+  random_add(g, "WITH w AS %s(SELECT q.%s AS k, q.%s AS v FROM %s AS q",
+             random_once_in(g, 2) ? "MATERIALIZED " : "", random_key_name(table, 0),
+             column_of(g, table), table->name);
+  where(g, table, "q");
+  random_add(g, ") SELECT count(*), min(quote(w.k)), count(w.v) FROM w WHERE w.k %s ",
+             random_once_in(g, 2) ? ">" : "=");
+  random_key_value(g, random_key_type(table, 0), false);
+}
+
+void random_select(struct random_sql *g) {
+  static void (*const forms[])(struct random_sql *) = {
+      one_table,  one_table,  one_table,       one_table, one_table,  one_table,  one_table,
+      one_table,  aggregates, aggregates,      groups,    join_other, join_other, join_tables,
+      correlated, correlated, scalar_subquery, compound,  windows,    nested};
+  forms[random_below(g, sizeof forms / sizeof *forms)](g);
+}

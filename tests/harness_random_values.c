@@ -1,0 +1,263 @@
+/* Random values as SQL expressions: small pools, so that keys meet, with all that storage and comparison
+** may get wrong in them. */
+#include <stdarg.h>
+#include <string.h>
+
+#include "harness_random_sql.h"
+
+uint64_t random_below(struct random_sql *g, uint64_t bound) {
+  return harness_below(&g->random, bound);
+}
+
+bool random_once_in(struct random_sql *g, uint64_t n) {
+  return random_below(g, n) == 0;
+}
+
+const char *random_of(struct random_sql *g, const char *const *texts, size_t count) {
+  return texts[random_below(g, count)];
+}
+
+void random_add(struct random_sql *g, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  sqlite3_str_vappendf(g->text, format, arguments);
+  va_end(arguments);
+}
+
+static const char largest[] = "9223372036854775807";
+
+static void integer(struct random_sql *g, bool rowid) {
+  static const char *const edges[] = {"9007199254740992",
+                                      "9007199254740993",
+                                      "-9007199254740993",
+                                      "-9223372036854775808",
+                                      "-9223372036854775807",
+                                      "4294967296",
+                                      "65536",
+                                      "255",
+                                      "-129",
+                                      largest};
+  if (!random_once_in(g, 8)) {
+    random_add(g, "%d", (int)random_below(g, 44) - 6);
+    return;
+  }
+  random_add(g, "%s", random_of(g, edges, sizeof edges / sizeof *edges - (rowid ? 1 : 0)));
+}
+
+static void real(struct random_sql *g) {
+  static const char *const edges[] = {"0.0",
+                                      "-0.0",
+                                      "0.1",
+                                      "1e300",
+                                      "-1e300",
+                                      "9e999",
+                                      "-9e999",
+                                      "9007199254740992.0",
+                                      "1e-300",
+                                      "5e-324",
+                                      "-1e-9",
+                                      "1e15",
+                                      "1e16",
+                                      "9223372036854775807.0",
+                                      "9007199254740994.0",
+                                      "-9223372036854775808.0"};
+  if (random_once_in(g, 3)) {
+    random_add(g, "%s", RANDOM_OF(g, edges));
+  } else {
+    random_add(g, "%d.%s", (int)random_below(g, 30) - 4, random_once_in(g, 2) ? "0" : "5");
+  }
+}
+
+static void text(struct random_sql *g, bool rowid) {
+  static const char *const edges[] = {"'a'",
+                                      "'A'",
+                                      "'b'",
+                                      "'ab'",
+                                      "'aB'",
+                                      "'abc'",
+                                      "''",
+                                      "' '",
+                                      "'a '",
+                                      "'1'",
+                                      "'01'",
+                                      "' 1'",
+                                      "'1 '",
+                                      "'1.0'",
+                                      "'1e0'",
+                                      "'1e2'",
+                                      "'0x10'",
+                                      "'10'",
+                                      "'2'",
+                                      "'-1'",
+                                      "'+1'",
+                                      "'.5'",
+                                      "'0.5'",
+                                      "'-0.0'",
+                                      "'1e400'",
+                                      "'nan'",
+                                      "'inf'",
+                                      "'zz'",
+                                      "'%'",
+                                      "'_'",
+                                      "'a*'",
+                                      "'a%'",
+                                      "'a_c'",
+                                      "'[a]'",
+                                      "'Ab'",
+                                      "'é'",
+                                      "'ÿ'",
+                                      "'1a'",
+                                      "'-'",
+                                      "'1e'",
+                                      "'9223372036854775808'",
+                                      "'9007199254740993'",
+                                      "'9007199254740993.0'",
+                                      "char(0)",
+                                      "'a'||char(0)",
+                                      "'a'||char(0)||'b'",
+                                      "char(0)||char(0)",
+                                      "char(0)||'a'",
+                                      "CAST(x'ff' AS TEXT)",
+                                      "CAST(x'61ff' AS TEXT)",
+                                      "CAST(x'c0' AS TEXT)",
+                                      "CAST(x'eda080' AS TEXT)",
+                                      "CAST(x'6100ff' AS TEXT)",
+                                      "CAST(x'fe' AS TEXT)",
+                                      "char(65533)",
+                                      "char(1114111)",
+                                      "char(1)",
+                                      "'1'||char(0)",
+                                      "'9223372036854775807'"};
+  if (random_once_in(g, 3)) {
+    static const char letters[] = "abAB12xyz";
+    random_add(g, "'%c%d'", letters[random_below(g, 9)], (int)random_below(g, 12));
+    return;
+  }
+  random_add(g, "%s", random_of(g, edges, sizeof edges / sizeof *edges - (rowid ? 1 : 0)));
+}
+
+static void blob(struct random_sql *g) {
+  static const char *const edges[] = {"x''",     "x'00'",    "x'0000'",           "x'61'",
+                                      "x'ff'",   "x'6162'",  "x'00ff'",           "x'31'",
+                                      "x'ffff'", "x'ff00'",  "CAST('1' AS BLOB)", "zeroblob(3)",
+                                      "x'0001'", "x'616200'"};
+  if (random_once_in(g, 2)) {
+    random_add(g, "%s", RANDOM_OF(g, edges));
+  } else {
+    random_add(g, "x'%02x'", (int)random_below(g, 256));
+  }
+}
+
+static void long_value(struct random_sql *g, int bytes_max) {
+  static const char *const forms[] = {"printf('%%.*c', %d, 'x')", "zeroblob(%d)",
+                                      "hex(zeroblob(%d))", "'a'||printf('%%.*c', %d, 'y')||char(0)",
+                                      "CAST(printf('%%.*c', %d, 'z') AS BLOB)"};
+  int bytes = 1 + (int)random_below(g, (uint64_t)bytes_max);
+  sqlite3_str_appendf(g->text, RANDOM_OF(g, forms), bytes);
+}
+
+/* A third of the numbers come as text, which NUMERIC turns back. */
+static void numeric(struct random_sql *g, bool rowid) {
+  uint64_t kind = random_below(g, 6);
+  if (kind < 2) {
+    integer(g, rowid);
+  } else if (kind < 4) {
+    real(g);
+  } else {
+    text(g, rowid);
+  }
+}
+
+static void short_any(struct random_sql *g, bool rowid) {
+  switch (random_below(g, 8)) {
+    case 0:
+    case 1:
+    case 2:
+      integer(g, rowid);
+      break;
+    case 3:
+      real(g);
+      break;
+    case 4:
+    case 5:
+      text(g, rowid);
+      break;
+    case 6:
+      blob(g);
+      break;
+    default:
+      random_add(g, "%s", random_once_in(g, 3) ? "NULL" : "1");
+      break;
+  }
+}
+
+static void short_value(struct random_sql *g, const char *type, bool rowid) {
+  if (random_once_in(g, 5) || !*type) {
+    short_any(g, rowid);
+  } else if (strstr(type, "INT")) {
+    integer(g, rowid);
+  } else if (!strcmp(type, "TEXT")) {
+    text(g, rowid);
+  } else if (!strcmp(type, "REAL")) {
+    real(g);
+  } else if (!strcmp(type, "NUMERIC")) {
+    numeric(g, rowid);
+  } else {
+    blob(g);
+  }
+}
+
+/* Begins a bound value: what follows up to end_binding goes to the binding, and ?n to the statement. */
+static sqlite3_str *begin_binding(struct random_sql *g) {
+  struct random_statement *statement = g->statement;
+  if (!g->bindable || statement->binding_count == RANDOM_BINDINGS_MAX) return NULL;
+  if (!random_once_in(g, 5)) return NULL;
+  random_add(g, "?%d", statement->binding_count + 1);
+  sqlite3_str *outer = g->text;
+  g->text = sqlite3_str_new(NULL);
+  return outer;
+}
+
+static void end_binding(struct random_sql *g, sqlite3_str *outer) {
+  if (!outer) return;
+  g->statement->bindings[g->statement->binding_count++] = sqlite3_str_finish(g->text);
+  g->text = outer;
+}
+
+void random_value(struct random_sql *g, const char *type) {
+  sqlite3_str *outer = begin_binding(g);
+  if (random_once_in(g, 60)) {
+    long_value(g, random_once_in(g, 20) ? 1000000 : 3000);
+  } else if (random_once_in(g, 16)) {
+    random_add(g, "NULL");
+  } else {
+    short_value(g, type, false);
+  }
+  end_binding(g, outer);
+}
+
+void random_key_value(struct random_sql *g, const char *type, bool rowid) {
+  sqlite3_str *outer = begin_binding(g);
+  if (rowid && (!g->strict_mode || !random_once_in(g, 8))) {
+    integer(g, true);
+  } else if (!rowid && random_once_in(g, 100)) {
+    long_value(g, 1500);
+  } else {
+    short_value(g, type, rowid);
+  }
+  end_binding(g, outer);
+}
+
+void random_any_value(struct random_sql *g) {
+  random_value(g, "");
+}
+
+void random_pattern(struct random_sql *g, bool glob) {
+  static const char *const likes[] = {"'a%'", "'%'",   "'a_'",  "'A%'",   "'ab'", "'%b'",
+                                      "'1%'", "'x1%'", "'0%'",  "''",     "'é%'", "'_'",
+                                      "'-%'", "'b1_'", "'a%c'", "'\xff%'"};
+  static const char *const globs[] = {"'a*'",    "'*'",   "'a?'",  "'A*'",    "'ab'", "'*b'",
+                                      "'[ab]*'", "'1*'",  "'x1*'", "'[^a]*'", "''",   "'?'",
+                                      "'a[*]'",  "'b1?'", "'a*c'", "'-*'",    "'é*'"};
+  random_add(g, "%s", glob ? RANDOM_OF(g, globs) : RANDOM_OF(g, likes));
+}
