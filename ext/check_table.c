@@ -166,7 +166,8 @@ static int check_log(struct check *check) {
 static void append_bad_row(struct check *check, struct kv_slice key) {
   sqlite3_str *text = sqlite3_str_new(NULL);
   sqlite3_str_appendf(text, "table %s: the row with key ", schema_of(check)->table);
-  colfam_key_text(schema_of(check), key, text);
+  int rc = colfam_key_text(schema_of(check), key, text);
+  if (rc && !check->list->rc) check->list->rc = rc;
   sqlite3_str_appendall(text, " does not decode");
   colfam_list_text(check->list, "error");
   colfam_list_null(check->list);

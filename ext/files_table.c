@@ -22,7 +22,8 @@ static double false_positive_rate(const struct kv_stats *stats) {
 static void append_key(struct colfam_list *list, const struct colfam_schema *schema,
                        const struct kv_buf *key) {
   sqlite3_str *text = sqlite3_str_new(NULL);
-  colfam_key_text(schema, kv_buf_slice(key), text);
+  int rc = colfam_key_text(schema, kv_buf_slice(key), text);
+  if (rc && !list->rc) list->rc = rc;
   colfam_list_str(list, text);
 }
 

@@ -64,9 +64,9 @@ static void append_datum(sqlite3_str *text, const struct kv_datum *datum) {
   }
 }
 
-/* All columns, and nothing after them. */
-static kv_status append_columns(sqlite3_str *text, const struct colfam_schema *schema,
-                                struct kv_slice key, struct kv_buf *scratch) {
+/* Decodes all columns, with nothing after them, and appends them to `text` unless it is NULL. */
+static kv_status walk_columns(sqlite3_str *text, const struct colfam_schema *schema,
+                              struct kv_slice key, struct kv_buf *scratch) {
   int count = schema->key_form == COLFAM_KEY_ROWID ? 1 : schema->key_count;
   for (int i = 0; i < count; i++) {
     struct kv_datum datum;
@@ -74,24 +74,24 @@ static kv_status append_columns(sqlite3_str *text, const struct colfam_schema *s
     kv_status status =
         kv_key_decode(&key, colfam_schema_key_part(schema, i), scratch, &datum, NULL);
     if (status != KV_OK) return status;
+    if (!text) continue;
     if (i) sqlite3_str_appendall(text, ", ");
     append_datum(text, &datum);
   }
   return key.size ? KV_CORRUPT : KV_OK;
 }
 
-void colfam_key_text(const struct colfam_schema *schema, struct kv_slice key, sqlite3_str *text) {
+int colfam_key_text(const struct colfam_schema *schema, struct kv_slice key, sqlite3_str *text) {
   struct kv_buf scratch;
   kv_buf_init(&scratch);
-  sqlite3_str *columns = sqlite3_str_new(NULL);
-  kv_status status = append_columns(columns, schema, key, &scratch);
-  char *finished = sqlite3_str_finish(columns);
-  if (status == KV_OK && finished) {
-    sqlite3_str_appendall(text, finished);
-  } else {
+  kv_status status = walk_columns(NULL, schema, key, &scratch);
+  if (status == KV_OK) {
+    status = walk_columns(text, schema, key, &scratch);
+  } else if (status != KV_NOMEM) {
     sqlite3_str_appendall(text, "damaged key ");
     append_hex(text, key);
+    status = KV_OK;
   }
-  sqlite3_free(finished);
   kv_buf_release(&scratch);
+  return status == KV_OK ? sqlite3_str_errcode(text) : SQLITE_NOMEM;
 }

@@ -7,7 +7,7 @@
 #include "sqlite_api.h"
 
 /* Appends the key's columns as SQL literals ('it''s', 7, x'00FF'); bytes that are no key of this schema
-** as "damaged key x'..'". Memory troubles stay in the string's error code. */
-void colfam_key_text(const struct colfam_schema *schema, struct kv_slice key, sqlite3_str *text);
+** as "damaged key x'..'". SQLITE_NOMEM, or the string's own error. */
+int colfam_key_text(const struct colfam_schema *schema, struct kv_slice key, sqlite3_str *text);
 
 #endif

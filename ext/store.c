@@ -51,7 +51,8 @@ static int check_place(sqlite3 *db, const char *database, const char *path, char
   int rc = sqlite3_file_control(db, database, SQLITE_FCNTL_VFSNAME, &vfs);
   /* In memory, and in a temporary database that has not spilled yet, no file is open. */
   if (rc == SQLITE_NOTFOUND && !path) return SQLITE_OK;
-  if (rc != SQLITE_OK || !vfs) {
+  if (rc == SQLITE_OK && !vfs) return SQLITE_NOMEM;
+  if (rc != SQLITE_OK) {
     sqlite3_free(vfs);
     return colfam_error(message, SQLITE_ERROR, "cannot tell the VFS of database %s", database);
   }

@@ -2,9 +2,9 @@
 ** allocations count too. */
 #include "harness_oom.h"
 
-#include <check.h>
 #include <sqlite3.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "engine/mem.h"
 
@@ -30,12 +30,13 @@ static void *fail_realloc(void *old, int size) {
 }
 
 void oom_install(void) {
-  ck_assert_int_eq(sqlite3_config(SQLITE_CONFIG_GETMALLOC, &real), SQLITE_OK);
+  int rc = sqlite3_config(SQLITE_CONFIG_GETMALLOC, &real);
   sqlite3_mem_methods wrapped = real;
   wrapped.xMalloc = fail_malloc;
   wrapped.xRealloc = fail_realloc;
-  ck_assert_int_eq(sqlite3_config(SQLITE_CONFIG_MALLOC, &wrapped), SQLITE_OK);
-  ck_assert_int_eq(sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0), SQLITE_OK);
+  if (!rc) rc = sqlite3_config(SQLITE_CONFIG_MALLOC, &wrapped);
+  if (!rc) rc = sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0);
+  if (rc) abort();
 }
 
 void oom_fail_nth(enum oom_heap heap, int n, bool sticky) {
