@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness_pairs.h"
+#include "harness_model.h"
 #include "harness_sql.h"
 
 #define SEEDS 12
@@ -32,12 +32,12 @@ struct held {
 struct conn {
   const char *title;
   sqlite3 *db;
-  sqlite3_stmt *full[PAIRS][2];
-  char full_name[PAIRS][16]; /* the name that full[i][0] was prepared for */
+  sqlite3_stmt *full[MODEL_TABLES][2];
+  char full_name[MODEL_TABLES][16]; /* the name that full[i][0] was prepared for */
   struct held held;
   bool snapshot; /* a read transaction is held on purpose */
-  bool digest_known[PAIRS];
-  uint64_t digest[PAIRS]; /* of the rows seen in that snapshot */
+  bool digest_known[MODEL_TABLES];
+  uint64_t digest[MODEL_TABLES]; /* of the rows seen in that snapshot */
 };
 
 struct counts {
@@ -113,7 +113,7 @@ static void must(struct model *m, struct conn *c, const char *sql) {
 
 /* The name that the table has now in the eyes of this connection; NULL: absent, or the database is busy. */
 static const char *name_of(struct conn *c, int pair) {
-  const char *const *names = pairs[pair].names;
+  const char *const *names = model_tables[pair].names;
   for (int i = 0; i < 2; i++) {
     if (sqlite3_table_column_metadata(c->db, "main", names[i], NULL, NULL, NULL, NULL, NULL,
                                       NULL) == SQLITE_OK)
@@ -128,7 +128,7 @@ static const char *name_of(struct conn *c, int pair) {
 static void write_both(struct model *m, struct conn *c, int pair, const char *sql) {
   const char *name = name_of(c, pair);
   if (!name) return;
-  char *texts[2] = {pair_sql(sql, name), pair_sql(sql, pairs[pair].twin)};
+  char *texts[2] = {model_sql(sql, name), model_sql(sql, model_tables[pair].twin)};
   int codes[2], changes[2];
   for (int i = 0; i < 2; i++) {
     codes[i] = run(m, c, texts[i]);
@@ -170,7 +170,7 @@ static char *rows_of(struct model *m, struct conn *c, const char *sql) {
 static void read_both(struct model *m, struct conn *c, int pair, const char *sql) {
   const char *name = name_of(c, pair);
   if (!name) return;
-  char *texts[2] = {pair_sql(sql, name), pair_sql(sql, pairs[pair].twin)};
+  char *texts[2] = {model_sql(sql, name), model_sql(sql, model_tables[pair].twin)};
   char *rows[2];
   for (int i = 0; i < 2; i++) rows[i] = rows_of(m, c, texts[i]);
   if (!rows[0] != !rows[1] || (rows[0] && strcmp(rows[0], rows[1]) != 0))
@@ -186,10 +186,11 @@ static void read_both(struct model *m, struct conn *c, int pair, const char *sql
 
 static bool prepare_full(struct model *m, struct conn *c, int pair, const char *name) {
   if (strcmp(c->full_name[pair], name) == 0) return true;
-  const char *tables[2] = {name, pairs[pair].twin};
+  const char *tables[2] = {name, model_tables[pair].twin};
   for (int i = 0; i < 2; i++) {
     sqlite3_finalize(c->full[pair][i]);
-    char *sql = sqlite3_mprintf("SELECT * FROM %s ORDER BY %s", tables[i], pairs[pair].order);
+    char *sql =
+        sqlite3_mprintf("SELECT * FROM %s ORDER BY %s", tables[i], model_tables[pair].order);
     int rc = sqlite3_prepare_v3(c->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &c->full[pair][i], NULL);
     sqlite3_free(sql);
     c->full_name[pair][0] = 0;
@@ -201,7 +202,7 @@ static bool prepare_full(struct model *m, struct conn *c, int pair, const char *
 }
 
 static void finalize_full(struct conn *c) {
-  for (int pair = 0; pair < PAIRS; pair++) {
+  for (int pair = 0; pair < MODEL_TABLES; pair++) {
     for (int i = 0; i < 2; i++) {
       sqlite3_finalize(c->full[pair][i]);
       c->full[pair][i] = NULL;
@@ -244,7 +245,7 @@ static void compare_rows(struct model *m, struct conn *c, int pair, uint64_t *di
 }
 
 static void compare_all(struct model *m, struct conn *c) {
-  for (int pair = 0; pair < PAIRS; pair++) {
+  for (int pair = 0; pair < MODEL_TABLES; pair++) {
     const char *name = name_of(c, pair);
     if (!name || !prepare_full(m, c, pair, name)) continue;
     uint64_t digest = 0xcbf29ce484222325u;
@@ -269,12 +270,13 @@ static void release_held(struct conn *c) {
 static void open_held(struct model *m, struct conn *c, int pair) {
   const char *name = name_of(c, pair);
   if (!name) return;
-  char *sql = sqlite3_mprintf("SELECT * FROM %s ORDER BY %s", pairs[pair].twin, pairs[pair].order);
+  char *sql = sqlite3_mprintf("SELECT * FROM %s ORDER BY %s", model_tables[pair].twin,
+                              model_tables[pair].order);
   c->held.rows = rows_of(m, c, sql);
   sqlite3_free(sql);
   if (!c->held.rows) return;
   c->held.next = c->held.rows;
-  sql = sqlite3_mprintf("SELECT * FROM %s ORDER BY %s", name, pairs[pair].order);
+  sql = sqlite3_mprintf("SELECT * FROM %s ORDER BY %s", name, model_tables[pair].order);
   int rc = sqlite3_prepare_v2(c->db, sql, -1, &c->held.stmt, NULL);
   if (rc != SQLITE_OK) wrong(m, "%s: %s", sql, sqlite3_errmsg(c->db));
   sqlite3_free(sql);
@@ -306,7 +308,7 @@ static void step_held(struct model *m, struct conn *c, unsigned rows) {
 
 static void move_held(struct model *m, struct conn *c) {
   if (!c->held.stmt) {
-    open_held(m, c, (int)below(m, PAIRS));
+    open_held(m, c, (int)below(m, MODEL_TABLES));
     step_held(m, c, 1);
   } else if (chance(m, 80)) {
     step_held(m, c, 1 + below(m, 20));
@@ -324,7 +326,7 @@ static int veto_commit(void *context) {
 static void open_conn(struct model *m, struct conn *c) {
   c->db = sql_open(sql_path("model.db"));
   must(m, c, "PRAGMA foreign_keys = on");
-  must(m, c, "PRAGMA synchronous = normal");
+  run(m, c, "PRAGMA synchronous = normal"); /* BUSY is no matter */
   sqlite3_commit_hook(c->db, c == &m->writer ? veto_commit : NULL, m);
 }
 
@@ -342,7 +344,7 @@ static void follow_autocommit(struct model *m) {
 }
 
 static void create_pair(struct model *m, struct conn *c, int pair) {
-  const struct pair *p = &pairs[pair];
+  const struct model_table *p = &model_tables[pair];
   int rc = runf(m, c, "CREATE VIRTUAL TABLE %s USING colfam(%s, memtable_bytes = 16384)",
                 p->names[below(m, 2)], p->columns);
   if (rc != SQLITE_OK) return;
@@ -353,23 +355,23 @@ static void create_pair(struct model *m, struct conn *c, int pair) {
 /* ---- Steps: writing and reading */
 
 static void step_write(struct model *m) {
-  int pair = (int)below(m, PAIRS);
-  char *sql = pair_write(&m->random, pair);
+  int pair = (int)below(m, MODEL_TABLES);
+  char *sql = model_write(&m->random, pair);
   write_both(m, &m->writer, pair, sql);
   sqlite3_free(sql);
   follow_autocommit(m);
 }
 
 static void step_read(struct model *m) {
-  int pair = (int)below(m, PAIRS);
-  char *sql = pair_read(&m->random, pair);
+  int pair = (int)below(m, MODEL_TABLES);
+  char *sql = model_read(&m->random, pair);
   read_both(m, &m->writer, pair, sql);
   read_both(m, &m->other, pair, sql);
   sqlite3_free(sql);
 }
 
 static void step_command(struct model *m) {
-  const char *name = name_of(&m->writer, (int)below(m, PAIRS));
+  const char *name = name_of(&m->writer, (int)below(m, MODEL_TABLES));
   if (!name) return;
   runf(m, &m->writer, "INSERT INTO %s(%s) VALUES('%s')", name, name,
        chance(m, 60) ? "flush" : "compact");
@@ -378,7 +380,7 @@ static void step_command(struct model *m) {
 
 static void step_check(struct model *m) {
   struct conn *c = chance(m, 50) ? &m->writer : &m->other;
-  const char *name = name_of(c, (int)below(m, PAIRS));
+  const char *name = name_of(c, (int)below(m, MODEL_TABLES));
   if (!name) return;
   char *sql = sqlite3_mprintf("SELECT * FROM colfam_check('%s')", name);
   char *problems = rows_of(m, c, sql);
@@ -471,8 +473,8 @@ static void step_rollback(struct model *m) {
 /* ---- Steps: DDL */
 
 static void step_ddl(struct model *m) {
-  int pair = chance(m, 60) ? PAIR_EXTRA : (int)below(m, PAIRS);
-  const struct pair *p = &pairs[pair];
+  int pair = chance(m, 60) ? MODEL_EXTRA : (int)below(m, MODEL_TABLES);
+  const struct model_table *p = &model_tables[pair];
   struct conn *c = &m->writer;
   release_held(c);
   const char *name = name_of(c, pair);
@@ -535,12 +537,12 @@ static void step_other_writes(struct model *m) {
   struct conn *c = &m->other;
   if (c->snapshot || run(m, c, "BEGIN IMMEDIATE") != SQLITE_OK) return;
   for (unsigned n = 1 + below(m, 4); n; n--) {
-    int pair = (int)below(m, PAIRS);
-    char *sql = pair_write(&m->random, pair);
+    int pair = (int)below(m, MODEL_TABLES);
+    char *sql = model_write(&m->random, pair);
     write_both(m, c, pair, sql);
     sqlite3_free(sql);
   }
-  const char *name = name_of(c, PAIR_NUM);
+  const char *name = name_of(c, MODEL_NUM);
   if (name && chance(m, 20)) runf(m, c, "INSERT INTO %s(%s) VALUES('compact')", name, name);
   if (chance(m, 80) && run(m, c, "COMMIT") == SQLITE_OK) return;
   must(m, c, "ROLLBACK");
@@ -588,7 +590,7 @@ static void set_up(struct model *m) {
   must(m, &m->writer,
        "CREATE TABLE parent(id INTEGER PRIMARY KEY);"
        "CREATE TABLE child(id INT REFERENCES parent DEFERRABLE INITIALLY DEFERRED)");
-  for (int pair = 0; pair < PAIRS; pair++) create_pair(m, &m->writer, pair);
+  for (int pair = 0; pair < MODEL_TABLES; pair++) create_pair(m, &m->writer, pair);
   open_conn(m, &m->other);
 }
 
@@ -598,7 +600,7 @@ static void set_up(struct model *m) {
 static char *named_files(struct model *m, struct conn *c) {
   sqlite3_str *sql = sqlite3_str_new(NULL);
   sqlite3_str_appendall(sql, "SELECT printf('%016x.sst', id) FROM (SELECT 0 AS id WHERE 0");
-  for (int pair = 0; pair < PAIRS; pair++) {
+  for (int pair = 0; pair < MODEL_TABLES; pair++) {
     const char *name = name_of(c, pair);
     if (name) sqlite3_str_appendf(sql, " UNION ALL SELECT id FROM %s_cffile", name);
   }
@@ -637,7 +639,7 @@ static void finish(struct model *m) {
   m->depth = 0;
   open_conn(m, c);
   compare_all(m, c);
-  for (int pair = 0; pair < PAIRS; pair++) {
+  for (int pair = 0; pair < MODEL_TABLES; pair++) {
     if (!name_of(c, pair)) create_pair(m, c, pair);
     const char *name = name_of(c, pair);
     char *sql = sqlite3_mprintf("SELECT * FROM colfam_check('%s')", name);
@@ -646,7 +648,7 @@ static void finish(struct model *m) {
     sqlite3_free(sql);
     sqlite3_free(problems);
   }
-  write_both(m, c, PAIR_NUM, "INSERT OR REPLACE INTO @ VALUES(1000, 'last')");
+  write_both(m, c, MODEL_NUM, "INSERT OR REPLACE INTO @ VALUES(1000, 'last')");
   compare_all(m, c);
   check_files(m, c);
   close_conn(c);

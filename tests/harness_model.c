@@ -1,10 +1,10 @@
-/* See harness_pairs.h. Statements whose outcome depends on the order in which SQLite happens to visit rows
+/* See harness_model.h. Statements whose outcome depends on the order in which SQLite happens to visit rows
 ** are left out: no OR in a WHERE. */
-#include "harness_pairs.h"
+#include "harness_model.h"
 
 #include <stdbool.h>
 
-const struct pair pairs[PAIRS] = {
+const struct model_table model_tables[MODEL_TABLES] = {
     {{"num", "num_b"}, "num_twin", "k INT PRIMARY KEY, v", "k"},
     {{"doc", "doc_b"}, "doc_twin", "a TEXT, b INT, v, PRIMARY KEY(a, b DESC)", "a, b DESC"},
     {{"extra", "extra_b"}, "extra_twin", "k TEXT PRIMARY KEY, v", "k"},
@@ -18,9 +18,9 @@ static bool chance(struct harness_random *random, unsigned percent) {
 }
 
 static void append_key(sqlite3_str *text, int pair, unsigned key) {
-  if (pair == PAIR_NUM) sqlite3_str_appendf(text, "%u", key);
-  if (pair == PAIR_EXTRA) sqlite3_str_appendf(text, "'k%03u'", key);
-  if (pair == PAIR_DOC) sqlite3_str_appendf(text, "'a%u', %u", key / 16, key % 16);
+  if (pair == MODEL_NUM) sqlite3_str_appendf(text, "%u", key);
+  if (pair == MODEL_EXTRA) sqlite3_str_appendf(text, "'k%03u'", key);
+  if (pair == MODEL_DOC) sqlite3_str_appendf(text, "'a%u', %u", key / 16, key % 16);
 }
 
 static void append_value(struct harness_random *random, sqlite3_str *text) {
@@ -38,13 +38,13 @@ static void append_value(struct harness_random *random, sqlite3_str *text) {
                         below(random, 100000));
 }
 
-static const char *const column_of[PAIRS] = {"k", "a = 'a%u' AND b", "k"};
+static const char *const column_of[MODEL_TABLES] = {"k", "a = 'a%u' AND b", "k"};
 
 /* A WHERE clause for one key, some keys or a range. */
 static void append_where(struct harness_random *random, sqlite3_str *text, int pair) {
-  unsigned key = below(random, PAIR_KEYS), kind = below(random, 4), many = 1 + below(random, 40);
-  const char *quote = pair == PAIR_EXTRA ? "'k%03u'" : "%u";
-  unsigned base = pair == PAIR_DOC ? key % 16 : key, end = base + below(random, 30);
+  unsigned key = below(random, MODEL_KEYS), kind = below(random, 4), many = 1 + below(random, 40);
+  const char *quote = pair == MODEL_EXTRA ? "'k%03u'" : "%u";
+  unsigned base = pair == MODEL_DOC ? key % 16 : key, end = base + below(random, 30);
   sqlite3_str_appendall(text, " WHERE ");
   sqlite3_str_appendf(text, column_of[pair], key / 16);
   if (kind == 0) {
@@ -52,7 +52,7 @@ static void append_where(struct harness_random *random, sqlite3_str *text, int p
     for (unsigned i = 0; i < many; i++) {
       if (i) sqlite3_str_appendall(text, ",");
       sqlite3_str_appendf(text, quote,
-                          pair == PAIR_DOC ? below(random, 16) : below(random, PAIR_KEYS));
+                          pair == MODEL_DOC ? below(random, 16) : below(random, MODEL_KEYS));
     }
     sqlite3_str_appendall(text, ")");
     return;
@@ -74,7 +74,7 @@ static void append_insert(struct harness_random *random, sqlite3_str *text, int 
   sqlite3_str_appendf(text, "INSERT%s INTO @ VALUES", conflict(random));
   for (unsigned i = 0; i < rows; i++) {
     sqlite3_str_appendall(text, i ? ",(" : "(");
-    append_key(text, pair, below(random, PAIR_KEYS));
+    append_key(text, pair, below(random, MODEL_KEYS));
     sqlite3_str_appendall(text, ",");
     append_value(random, text);
     sqlite3_str_appendall(text, ")");
@@ -83,16 +83,16 @@ static void append_insert(struct harness_random *random, sqlite3_str *text, int 
 
 static void append_key_change(struct harness_random *random, sqlite3_str *text, int pair) {
   sqlite3_str_appendf(text, "UPDATE%s @ SET ", conflict(random));
-  if (pair == PAIR_NUM) sqlite3_str_appendf(text, "k = k + %d", (int)below(random, 7) - 3);
-  if (pair == PAIR_EXTRA) sqlite3_str_appendf(text, "k = 'k%03u'", below(random, PAIR_KEYS));
-  if (pair == PAIR_DOC && chance(random, 50))
+  if (pair == MODEL_NUM) sqlite3_str_appendf(text, "k = k + %d", (int)below(random, 7) - 3);
+  if (pair == MODEL_EXTRA) sqlite3_str_appendf(text, "k = 'k%03u'", below(random, MODEL_KEYS));
+  if (pair == MODEL_DOC && chance(random, 50))
     sqlite3_str_appendf(text, "b = b + 1");
-  else if (pair == PAIR_DOC)
-    sqlite3_str_appendf(text, "a = 'a%u'", below(random, PAIR_KEYS / 16));
+  else if (pair == MODEL_DOC)
+    sqlite3_str_appendf(text, "a = 'a%u'", below(random, MODEL_KEYS / 16));
   append_where(random, text, pair);
 }
 
-char *pair_write(struct harness_random *random, int pair) {
+char *model_write(struct harness_random *random, int pair) {
   sqlite3_str *text = sqlite3_str_new(NULL);
   unsigned kind = below(random, 20);
   if (kind < 10) {
@@ -105,9 +105,9 @@ char *pair_write(struct harness_random *random, int pair) {
     append_key_change(random, text, pair);
   } else if (kind < 16) {
     sqlite3_str_appendf(text, "INSERT OR REPLACE INTO @ SELECT %s FROM @",
-                        pair == PAIR_DOC   ? "a, b + 1, v"
-                        : pair == PAIR_NUM ? "k + 2, v"
-                                           : "k, v || 'x'");
+                        pair == MODEL_DOC   ? "a, b + 1, v"
+                        : pair == MODEL_NUM ? "k + 2, v"
+                                            : "k, v || 'x'");
     append_where(random, text, pair);
   } else {
     sqlite3_str_appendall(text, "DELETE FROM @");
@@ -116,7 +116,7 @@ char *pair_write(struct harness_random *random, int pair) {
   return sqlite3_str_finish(text);
 }
 
-char *pair_read(struct harness_random *random, int pair) {
+char *model_read(struct harness_random *random, int pair) {
   static const char *const columns[] = {"*", "count(*)", "v", "sum(length(v))"};
   unsigned kind = below(random, 4);
   sqlite3_str *text = sqlite3_str_new(NULL);
@@ -129,12 +129,12 @@ char *pair_read(struct harness_random *random, int pair) {
   if (exists)
     sqlite3_str_appendall(text, ")");
   else if (kind == 0 || kind == 2)
-    sqlite3_str_appendf(text, " ORDER BY %s%s", pair == PAIR_DOC ? "a, b" : "k",
+    sqlite3_str_appendf(text, " ORDER BY %s%s", pair == MODEL_DOC ? "a, b" : "k",
                         chance(random, 40) ? " DESC" : "");
   return sqlite3_str_finish(text);
 }
 
-char *pair_sql(const char *sql, const char *name) {
+char *model_sql(const char *sql, const char *name) {
   sqlite3_str *text = sqlite3_str_new(NULL);
   for (const char *p = sql; *p; p++) {
     if (*p == '@')
