@@ -2,11 +2,13 @@
 ** the rest hands out. What is handed out is one of
 **
 **   keys   answers of get, exists or multi-get, in key order;
-**   scans  one open scan a range, merged by key: nearly always one;
+**   scan   the rows of one range or several, by one scan over all of them that leaps the gaps: what it sees
+**          is fixed when it is opened;
 **   count  as many rows as the table has, for count(*): no row is looked at.
 **
 ** When ORDER BY was consumed counting leading key columns as constant, and a number stands for several
-** texts there (lookup.c), keys and scans are ordered by what follows these columns.
+** texts there (lookup.c), rows are ordered by what follows these columns: keys are sorted so, and each range
+** gets its own scan, to be merged.
 ** A count cursor that is asked for a column after all becomes a scan at its position.
 ** Thread rule: the connection's. */
 #include "cursor.h"
@@ -21,7 +23,7 @@
 #include "row.h"
 #include "vtab.h"
 
-enum mode { MODE_EMPTY, MODE_KEYS, MODE_SCANS, MODE_COUNT };
+enum mode { MODE_EMPTY, MODE_KEYS, MODE_SCAN, MODE_MERGE, MODE_COUNT };
 
 /* Where a key stands when keys are ordered by their last columns. */
 struct place {
@@ -42,10 +44,11 @@ struct cursor {
   struct place *places; /* NULL: in key order */
   struct kv_value value;
   bool value_missing; /* exists: the key is there, the value was not fetched */
-  /* Scans */
+  /* Scan and merge */
   struct kv_scan **scans;
   size_t scan_count;
-  size_t current;
+  size_t current; /* the scan whose row it is; scan_count at the end */
+  size_t range;   /* scan: the range it is in */
   /* Count */
   int64_t rows;
 };
@@ -78,7 +81,7 @@ static void reset(struct cursor *cursor) {
   cursor->view = NULL;
   cursor->batch = NULL;
   memset(&cursor->value, 0, sizeof cursor->value);
-  cursor->scan_count = cursor->current = cursor->at = 0;
+  cursor->scan_count = cursor->current = cursor->range = cursor->at = 0;
   cursor->value_missing = false;
   cursor->mode = MODE_EMPTY;
 }
@@ -185,23 +188,111 @@ static int start_keys(struct cursor *cursor) {
   return SQLITE_OK;
 }
 
-/* ---- Scans */
+/* ---- Scan: one range, or several that follow one another */
 
-/* Order of two valid scans' rows. */
+static int open_scan(struct cursor *cursor, const struct kv_bounds *bounds) {
+  struct kv_err err = {0};
+  struct kv_scan *scan = NULL;
+  kv_status status = kv_scan_open(cursor->view, cursor->batch, bounds, &scan, &err);
+  if (status != KV_OK) return fail(cursor, status, &err);
+  cursor->scans[cursor->scan_count++] = scan;
+  status = cursor->plan.backwards ? kv_scan_last(scan, &err) : kv_scan_first(scan, &err);
+  return status == KV_OK ? SQLITE_OK : fail(cursor, status, &err);
+}
+
+/* Behind the bounds of a range. */
+static bool is_past(const struct kv_bounds *bounds, struct kv_slice key) {
+  return bounds->has_upper && kv_slice_compare(key, bounds->upper) >= 0;
+}
+
+static bool is_before(const struct kv_bounds *bounds, struct kv_slice key) {
+  return kv_slice_compare(key, bounds->lower) < 0;
+}
+
+/* Moves on to the next row that is in a range; false at the end. */
+static kv_status settle_forwards(struct cursor *cursor, bool *found, struct kv_err *err) {
+  struct kv_scan *scan = cursor->scans[0];
+  while (kv_scan_valid(scan) && cursor->range < cursor->lookup.range_count) {
+    struct kv_bounds bounds = colfam_lookup_range(&cursor->lookup, cursor->range);
+    if (is_past(&bounds, kv_scan_key(scan))) {
+      cursor->range++;
+    } else if (is_before(&bounds, kv_scan_key(scan))) {
+      kv_status status = kv_scan_seek(scan, bounds.lower, err);
+      if (status != KV_OK) return status;
+    } else {
+      *found = true;
+      return KV_OK;
+    }
+  }
+  *found = false;
+  return KV_OK;
+}
+
+static kv_status seek_below(struct kv_scan *scan, struct kv_slice key, struct kv_err *err) {
+  kv_status status = kv_scan_seek(scan, key, err);
+  if (status != KV_OK) return status;
+  return kv_scan_valid(scan) ? kv_scan_prev(scan, err) : kv_scan_last(scan, err);
+}
+
+static kv_status settle_backwards(struct cursor *cursor, bool *found, struct kv_err *err) {
+  struct kv_scan *scan = cursor->scans[0];
+  while (kv_scan_valid(scan) && cursor->range < cursor->lookup.range_count) {
+    size_t range = cursor->lookup.range_count - 1 - cursor->range;
+    struct kv_bounds bounds = colfam_lookup_range(&cursor->lookup, range);
+    if (is_before(&bounds, kv_scan_key(scan))) {
+      cursor->range++;
+    } else if (is_past(&bounds, kv_scan_key(scan))) {
+      kv_status status = seek_below(scan, bounds.upper, err);
+      if (status != KV_OK) return status;
+    } else {
+      *found = true;
+      return KV_OK;
+    }
+  }
+  *found = false;
+  return KV_OK;
+}
+
+/* The scan's own bounds are those of a single range. */
+static int settle(struct cursor *cursor) {
+  struct kv_err err = {0};
+  bool found = kv_scan_valid(cursor->scans[0]);
+  kv_status status = KV_OK;
+  if (cursor->lookup.range_count > 1) {
+    status = cursor->plan.backwards ? settle_backwards(cursor, &found, &err)
+                                    : settle_forwards(cursor, &found, &err);
+  }
+  if (status != KV_OK) return fail(cursor, status, &err);
+  cursor->current = found ? 0 : cursor->scan_count;
+  return SQLITE_OK;
+}
+
+static int start_scan(struct cursor *cursor) {
+  size_t count = cursor->lookup.range_count;
+  cursor->mode = MODE_SCAN;
+  if (!count) return SQLITE_OK;
+  cursor->scans = sqlite3_malloc64(sizeof *cursor->scans);
+  if (!cursor->scans) return SQLITE_NOMEM;
+  struct kv_bounds all = colfam_lookup_range(&cursor->lookup, 0);
+  struct kv_bounds last = colfam_lookup_range(&cursor->lookup, count - 1);
+  all.upper = last.upper;
+  all.has_upper = last.has_upper;
+  int rc = open_scan(cursor, &all);
+  return rc == SQLITE_OK ? settle(cursor) : rc;
+}
+
+/* ---- Merge: ranges ordered by the last columns of their keys */
+
 static int compare_scans(struct cursor *cursor, const struct kv_scan *a, const struct kv_scan *b,
                          int *order) {
   struct kv_slice x = kv_scan_key(a), y = kv_scan_key(b);
-  int rc = SQLITE_OK;
-  if (cuts_prefix(cursor)) {
-    rc = cut_prefix(cursor, &x);
-    if (rc == SQLITE_OK) rc = cut_prefix(cursor, &y);
-  }
+  int rc = cut_prefix(cursor, &x);
+  if (rc == SQLITE_OK) rc = cut_prefix(cursor, &y);
   *order = rc == SQLITE_OK ? kv_slice_compare(x, y) : 0;
   if (cursor->plan.backwards) *order = -*order;
   return rc;
 }
 
-/* `current` becomes the scan whose row is next, or scan_count at the end. */
 static int choose_scan(struct cursor *cursor) {
   size_t best = cursor->scan_count;
   for (size_t i = 0; i < cursor->scan_count; i++) {
@@ -217,24 +308,16 @@ static int choose_scan(struct cursor *cursor) {
   return SQLITE_OK;
 }
 
-static int open_scan(struct cursor *cursor, size_t index) {
-  struct kv_err err = {0};
-  struct kv_bounds bounds = colfam_lookup_range(&cursor->lookup, index);
-  struct kv_scan *scan = NULL;
-  kv_status status = kv_scan_open(cursor->view, cursor->batch, &bounds, &scan, &err);
-  if (status != KV_OK) return fail(cursor, status, &err);
-  cursor->scans[cursor->scan_count++] = scan;
-  status = cursor->plan.backwards ? kv_scan_last(scan, &err) : kv_scan_first(scan, &err);
-  return status == KV_OK ? SQLITE_OK : fail(cursor, status, &err);
-}
-
-static int start_scans(struct cursor *cursor) {
+static int start_merge(struct cursor *cursor) {
   size_t count = cursor->lookup.range_count;
   int rc = SQLITE_OK;
-  cursor->mode = MODE_SCANS;
+  cursor->mode = MODE_MERGE;
   cursor->scans = sqlite3_malloc64(sizeof *cursor->scans * (count + 1));
   if (!cursor->scans) return SQLITE_NOMEM;
-  for (size_t i = 0; i < count && rc == SQLITE_OK; i++) rc = open_scan(cursor, i);
+  for (size_t i = 0; i < count && rc == SQLITE_OK; i++) {
+    struct kv_bounds bounds = colfam_lookup_range(&cursor->lookup, i);
+    rc = open_scan(cursor, &bounds);
+  }
   return rc == SQLITE_OK ? choose_scan(cursor) : rc;
 }
 
@@ -243,9 +326,7 @@ static int next_of_scan(struct cursor *cursor) {
   struct kv_scan *scan = cursor->scans[cursor->current];
   kv_status status = cursor->plan.backwards ? kv_scan_prev(scan, &err) : kv_scan_next(scan, &err);
   if (status != KV_OK) return fail(cursor, status, &err);
-  if (cursor->scan_count > 1) return choose_scan(cursor);
-  if (!kv_scan_valid(scan)) cursor->current = cursor->scan_count;
-  return SQLITE_OK;
+  return cursor->mode == MODE_MERGE ? choose_scan(cursor) : settle(cursor);
 }
 
 /* ---- Count */
@@ -262,7 +343,7 @@ static bool start_count(struct cursor *cursor) {
 
 static int count_to_scan(struct cursor *cursor) {
   size_t skip = cursor->at;
-  int rc = start_scans(cursor);
+  int rc = start_scan(cursor);
   for (; rc == SQLITE_OK && skip && cursor->current < cursor->scan_count; skip--)
     rc = next_of_scan(cursor);
   if (rc == SQLITE_OK && cursor->current == cursor->scan_count)
@@ -291,7 +372,7 @@ static int start(struct cursor *cursor, sqlite3_value **argv) {
   if (rc != SQLITE_OK) return rc;
   if (wants_keys(&cursor->plan)) return cursor->lookup.key_count ? start_keys(cursor) : SQLITE_OK;
   if (cursor->plan.kind == COLFAM_PLAN_COUNT && start_count(cursor)) return SQLITE_OK;
-  return start_scans(cursor);
+  return cuts_prefix(cursor) ? start_merge(cursor) : start_scan(cursor);
 }
 
 int colfam_cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, int argc,
@@ -310,7 +391,8 @@ int colfam_cursor_eof(sqlite3_vtab_cursor *base) {
   switch (cursor->mode) {
     case MODE_KEYS:
       return cursor->at >= cursor->lookup.key_count;
-    case MODE_SCANS:
+    case MODE_SCAN:
+    case MODE_MERGE:
       return cursor->current >= cursor->scan_count;
     case MODE_COUNT:
       return (int64_t)cursor->at >= cursor->rows;
@@ -320,9 +402,13 @@ int colfam_cursor_eof(sqlite3_vtab_cursor *base) {
   return 1;
 }
 
+static bool is_scanning(const struct cursor *cursor) {
+  return cursor->mode == MODE_SCAN || cursor->mode == MODE_MERGE;
+}
+
 int colfam_cursor_next(sqlite3_vtab_cursor *base) {
   struct cursor *cursor = (struct cursor *)base;
-  if (cursor->mode == MODE_SCANS) return next_of_scan(cursor);
+  if (is_scanning(cursor)) return next_of_scan(cursor);
   cursor->at++;
   if (cursor->mode == MODE_KEYS) skip_absent_keys(cursor);
   return SQLITE_OK;
@@ -351,7 +437,7 @@ static int fetch_value(struct cursor *cursor) {
 }
 
 static int row_value(struct cursor *cursor, struct kv_slice *value) {
-  if (cursor->mode == MODE_SCANS) {
+  if (is_scanning(cursor)) {
     *value = kv_scan_value(cursor->scans[cursor->current]);
     return SQLITE_OK;
   }

@@ -1,8 +1,8 @@
 /* See lookup.h.
 **
-** Key columns bound by = are worked off from the left: a list of encoded prefixes, one at first, gets each
-** column's value appended. Then an IN list multiplies the list once more, or bounds make a range of each
-** prefix.
+** Bound key columns are worked off from the left: a list of encoded prefixes, one at first, gets each
+** column's value appended; an IN list multiplies it. Then each prefix is a key, or bounds make a range of
+** it.
 **
 ** Widening. A comparison with a numeric right side that has a numeric affinity (another table's INTEGER
 ** column, a CAST) is made on numbers even when the key column is TEXT or has no type: '01', ' 1' and
@@ -92,6 +92,7 @@ static int read_argument(const struct colfam_lookup *lookup, int position, sqlit
                                 .affinity = affinity,
                                 .part = part_of(lookup, position),
                                 .widens = number && affinity < COLFAM_AFF_NUMERIC};
+  argument->datum.type = KV_NULL;
   if (argument->widens) argument->number = sqlite3_value_double(value);
   if (affinity > COLFAM_AFF_NUMERIC) affinity = COLFAM_AFF_NUMERIC;
   return colfam_datum_stored(value, affinity, &argument->datum);
@@ -473,17 +474,21 @@ static int start(struct colfam_lookup *lookup) {
   return strings_ok(&lookup->prefixes) ? SQLITE_OK : SQLITE_NOMEM;
 }
 
+static int add_column(struct colfam_lookup *lookup, int position, sqlite3_value *value,
+                      bool *none) {
+  struct argument argument;
+  int rc = read_argument(lookup, position, value, &argument);
+  *none = argument.datum.type == KV_NULL;
+  return rc == SQLITE_OK && !*none ? append_equal(lookup, &argument) : rc;
+}
+
 int colfam_lookup_run(struct colfam_lookup *lookup, const struct colfam_plan *plan,
                       sqlite3_value **argv) {
+  bool none = false;
   int rc = start(lookup);
-  for (int i = 0; i < plan->equal_count && rc == SQLITE_OK; i++) {
-    struct argument argument;
-    rc = read_argument(lookup, i, *argv++, &argument);
-    if (rc != SQLITE_OK || argument.datum.type == KV_NULL) return rc;
-    rc = append_equal(lookup, &argument);
-  }
-  if (rc == SQLITE_OK && plan->has_in) rc = append_list(lookup, plan->equal_count, *argv);
-  if (rc != SQLITE_OK) return rc;
+  for (int i = 0; i < plan->equal_count && rc == SQLITE_OK && !none; i++, argv++)
+    rc = i == plan->in_at ? append_list(lookup, i, *argv) : add_column(lookup, i, *argv, &none);
+  if (rc != SQLITE_OK || none) return rc;
   bool keys = plan->kind == COLFAM_PLAN_GET || plan->kind == COLFAM_PLAN_EXISTS ||
               plan->kind == COLFAM_PLAN_MULTI_GET;
   rc = keys ? make_keys(lookup) : make_ranges(lookup, plan, argv);

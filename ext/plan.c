@@ -1,7 +1,9 @@
 /* See plan.h. How constraints become a plan:
 **
-** Key columns are bound from the left by = (or IS) as far as it goes; the next one may be bound by an IN
-** list when it is the last, else by a lower and an upper bound. Constraints with another collation than
+** Key columns are bound from the left by = (or IS, or an IN list) as far as it goes; the next one by a lower
+** and an upper bound. One list is taken as a whole. For further lists SQLite calls xFilter once a value and
+** tests rows against the bare value, without the affinity that IN has: right for columns of a numeric type,
+** wrong for others, which are therefore not bound by a second list. Constraints with another collation than
 ** BINARY, unusable ones and unknown operators are left alone. None is ever omitted: SQLite tests every
 ** row again, since a plan may read more than asked (lookup.h). LIMIT and OFFSET are never consumed.
 **
@@ -14,26 +16,33 @@
 
 #include "table.h"
 
-enum { KEY_COLUMNS_MAX = 255 }; /* that a plan binds: a byte of the code */
+enum {
+  POSITION_BITS = 7,
+  KEY_COLUMNS_MAX = (1 << POSITION_BITS) - 2, /* that a plan binds */
+  LIST_TERMS_MAX = 32                         /* constraints that sqlite3_vtab_in can tell apart */
+};
 
 /* ---- The code */
 
 int colfam_plan_encode(const struct colfam_plan *plan) {
-  return (int)plan->kind | plan->has_in << 3 | plan->has_lower << 4 | plan->lower_open << 5 |
-         plan->has_upper << 6 | plan->upper_open << 7 | plan->backwards << 8 |
-         plan->equal_count << 9 | plan->order_from << 17;
+  int positions = plan->equal_count;
+  positions = positions << POSITION_BITS | (plan->in_at + 1);
+  positions = positions << POSITION_BITS | plan->order_from;
+  return (int)plan->kind | plan->has_lower << 3 | plan->lower_open << 4 | plan->has_upper << 5 |
+         plan->upper_open << 6 | plan->backwards << 7 | positions << 8;
 }
 
 void colfam_plan_decode(int idx_num, struct colfam_plan *plan) {
+  int positions = idx_num >> 8, mask = (1 << POSITION_BITS) - 1;
   *plan = (struct colfam_plan){.kind = (enum colfam_plan_kind)(idx_num & 7),
-                               .has_in = idx_num >> 3 & 1,
-                               .has_lower = idx_num >> 4 & 1,
-                               .lower_open = idx_num >> 5 & 1,
-                               .has_upper = idx_num >> 6 & 1,
-                               .upper_open = idx_num >> 7 & 1,
-                               .backwards = idx_num >> 8 & 1,
-                               .equal_count = idx_num >> 9 & 255,
-                               .order_from = idx_num >> 17 & 255};
+                               .has_lower = idx_num >> 3 & 1,
+                               .lower_open = idx_num >> 4 & 1,
+                               .has_upper = idx_num >> 5 & 1,
+                               .upper_open = idx_num >> 6 & 1,
+                               .backwards = idx_num >> 7 & 1,
+                               .order_from = positions & mask,
+                               .in_at = (positions >> POSITION_BITS & mask) - 1,
+                               .equal_count = positions >> 2 * POSITION_BITS & mask};
 }
 
 /* ---- Constraints */
@@ -64,7 +73,7 @@ static bool is_numeric(const struct colfam_schema *schema, int position) {
   return key_affinity(schema, position) >= COLFAM_AFF_NUMERIC;
 }
 
-static bool can_batch_in(sqlite3_index_info *info, int term) {
+static bool is_list(sqlite3_index_info *info, int term) {
   return sqlite3_libversion_number() >= 3038000 && sqlite3_vtab_in(info, term, -1);
 }
 
@@ -83,12 +92,13 @@ static int find_term(const struct planner *planner, int position, int op, int ot
   return -1;
 }
 
-/* A plain = rather than an IN. */
+/* A plain = rather than a list. Beyond LIST_TERMS_MAX the two cannot be told apart. */
 static int find_equal(const struct planner *planner, int position) {
   int op = SQLITE_INDEX_CONSTRAINT_EQ, is = SQLITE_INDEX_CONSTRAINT_IS, found = -1;
   for (int i = 0; i < planner->info->nConstraint; i++) {
     if (!serves(planner, i, position, op, is)) continue;
-    if (!can_batch_in(planner->info, i)) return i;
+    if (i >= LIST_TERMS_MAX && !is_numeric(planner->schema, position)) continue;
+    if (!is_list(planner->info, i)) return i;
     if (found < 0) found = i;
   }
   return found;
@@ -129,20 +139,29 @@ static void bind_bounds(struct planner *planner, int position, int *argc) {
   }
 }
 
+static void take_list(struct planner *planner, int term, int position) {
+  sqlite3_vtab_in(planner->info, term, 1);
+  planner->plan.in_at = position;
+}
+
+/* The list is taken for a column that is not numeric, or else for the last one that has a list. */
 static void bind_key(struct planner *planner) {
   struct colfam_plan *plan = &planner->plan;
-  int argc = 0, position = 0;
+  int argc = 0, position = 0, list_term = -1, list_position = -1;
   for (; position < planner->key_count && position < KEY_COLUMNS_MAX; position++) {
     int term = find_equal(planner, position);
     if (term < 0) break;
-    use_term(planner, term, &argc);
-    if (position == planner->key_count - 1 && can_batch_in(planner->info, term)) {
-      sqlite3_vtab_in(planner->info, term, 1);
-      plan->has_in = true;
-      return;
+    if (is_list(planner->info, term)) {
+      bool numeric = is_numeric(planner->schema, position);
+      if (!numeric && plan->in_at >= 0) break;
+      if (!numeric) take_list(planner, term, position);
+      list_term = term;
+      list_position = position;
     }
-    plan->equal_count++;
+    use_term(planner, term, &argc);
   }
+  plan->equal_count = position;
+  if (plan->in_at < 0 && list_term >= 0) take_list(planner, list_term, list_position);
   if (position < planner->key_count) bind_bounds(planner, position, &argc);
 }
 
@@ -177,9 +196,10 @@ static bool is_count(const struct planner *planner) {
 
 static enum colfam_plan_kind choose_kind(const struct planner *planner) {
   const struct colfam_plan *plan = &planner->plan;
-  if (plan->has_in) return COLFAM_PLAN_MULTI_GET;
-  if (plan->equal_count == planner->key_count)
+  if (plan->equal_count == planner->key_count) {
+    if (plan->in_at >= 0) return COLFAM_PLAN_MULTI_GET;
     return planner->key_only ? COLFAM_PLAN_EXISTS : COLFAM_PLAN_GET;
+  }
   if (plan->equal_count || plan->has_lower || plan->has_upper) return COLFAM_PLAN_RANGE;
   return is_count(planner) ? COLFAM_PLAN_COUNT : COLFAM_PLAN_SCAN;
 }
@@ -187,7 +207,8 @@ static enum colfam_plan_kind choose_kind(const struct planner *planner) {
 /* ---- Order */
 
 /* Walks ORDER BY along the key. A column bound by = counts as constant, but one that is not of a numeric
-** type only together with all columns before it, as a prefix that the cursor cuts off (order_from). */
+** type only together with all columns before it, as a prefix that the cursor cuts off (order_from). A
+** column bound by the list is not constant. */
 struct order {
   int position; /* key columns before it are done with */
   int first;    /* the first key column that orders */
@@ -195,8 +216,12 @@ struct order {
   bool any, backwards;
 };
 
+static bool is_constant(const struct planner *planner, int position) {
+  return position < planner->plan.equal_count && position != planner->plan.in_at;
+}
+
 static void skip_constants(const struct planner *planner, struct order *order, int until) {
-  while (order->position < until && order->position < planner->plan.equal_count) {
+  while (order->position < until && is_constant(planner, order->position)) {
     if (!is_numeric(planner->schema, order->position)) order->from = order->position + 1;
     order->position++;
   }
@@ -208,7 +233,7 @@ static bool is_descending(const struct colfam_schema *schema, int position) {
 
 /* Whether the term's column is one that is done with already and adds no order. */
 static bool is_redundant(const struct planner *planner, const struct order *order, int position) {
-  bool constant = position < planner->plan.equal_count && is_numeric(planner->schema, position);
+  bool constant = is_constant(planner, position) && is_numeric(planner->schema, position);
   return constant || (order->any && position >= order->first && position < order->position);
 }
 
@@ -248,6 +273,8 @@ static void consume_order(struct planner *planner) {
 
 /* ---- Costs: one unit is about one row of a scan */
 
+enum { KEYS_IN_LIST = 25 }; /* as SQLite assumes */
+
 static double rows_of_table(const sqlite3_vtab *base) {
   const struct colfam_table *table = ((const struct colfam_vtab *)base)->table;
   if (!table || !table->view) return 1000000;
@@ -261,12 +288,12 @@ static double rows_of_range(const struct planner *planner, double rows) {
   const struct colfam_plan *plan = &planner->plan;
   double left = (double)(planner->key_count - plan->equal_count) / planner->key_count;
   double found = pow(rows, left);
+  if (plan->in_at >= 0) found = fmin(found * KEYS_IN_LIST, rows);
   if (plan->has_lower && plan->has_upper) return fmax(found / 64, 1);
   return plan->has_lower || plan->has_upper ? fmax(found / 4, 1) : fmax(found, 1);
 }
 
 static void set_cost(struct planner *planner, double table_rows) {
-  static const double keys_in_list = 25; /* as SQLite assumes */
   double seek = 4 + log2(table_rows + 1) / 2;
   double rows = 1, cost = seek;
   switch (planner->plan.kind) {
@@ -283,7 +310,7 @@ static void set_cost(struct planner *planner, double table_rows) {
       cost = seek + rows;
       break;
     case COLFAM_PLAN_MULTI_GET:
-      rows = fmin(keys_in_list, table_rows);
+      rows = fmin(KEYS_IN_LIST, table_rows);
       cost = seek + rows * seek / 2;
       break;
     case COLFAM_PLAN_EXISTS:
@@ -320,7 +347,7 @@ static char *plan_words(const struct planner *planner) {
   bool ordered = planner->info->nOrderBy && planner->info->orderByConsumed;
   if (kind == COLFAM_PLAN_COUNT && planner->info->colUsed) kind = COLFAM_PLAN_SCAN;
   if (kind == COLFAM_PLAN_SCAN && ordered) kind = COLFAM_PLAN_RANGE;
-  bool bounds = plan->has_in || plan->has_lower || plan->has_upper;
+  bool bounds = plan->has_lower || plan->has_upper;
   int count = plan->equal_count + bounds;
   if (kind == COLFAM_PLAN_RANGE && !count) count = 1;
   sqlite3_str *words = sqlite3_str_new(NULL);
@@ -335,7 +362,7 @@ static char *plan_words(const struct planner *planner) {
 
 /* At most one row can be found: a number compared with a text key may find several. */
 static bool finds_one_row(const struct planner *planner) {
-  if (planner->plan.equal_count < planner->key_count) return false;
+  if (planner->plan.equal_count < planner->key_count || planner->plan.in_at >= 0) return false;
   for (int i = 0; i < planner->key_count; i++)
     if (!is_numeric(planner->schema, i)) return false;
   return true;
@@ -345,7 +372,7 @@ int colfam_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   const struct colfam_schema *schema = ((const struct colfam_vtab *)vtab)->schema;
   struct planner planner = {.schema = schema, .info = info};
   planner.key_count = schema->key_form == COLFAM_KEY_ROWID ? 1 : schema->key_count;
-  planner.lower_term = planner.upper_term = -1;
+  planner.lower_term = planner.upper_term = planner.plan.in_at = -1;
   planner.key_only = uses_only_key(&planner);
   bind_key(&planner);
   planner.plan.kind = choose_kind(&planner);

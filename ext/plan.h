@@ -12,16 +12,16 @@ enum colfam_plan_kind {
   COLFAM_PLAN_SCAN,
   COLFAM_PLAN_RANGE,     /* equal prefix and/or bounds */
   COLFAM_PLAN_GET,       /* the whole key by = */
-  COLFAM_PLAN_MULTI_GET, /* the whole key, its last column (or only) by IN */
+  COLFAM_PLAN_MULTI_GET, /* the whole key, one column of it by an IN list */
   COLFAM_PLAN_EXISTS,    /* as GET, no value column used */
   COLFAM_PLAN_COUNT      /* no column used, no constraint: count(*) */
 };
 
-/* What xFilter gets; argv order: equal columns in key order, the IN list, lower bound, upper bound. */
+/* What xFilter gets; argv order: the equal columns in key order, the lower bound, the upper bound. */
 struct colfam_plan {
   enum colfam_plan_kind kind;
-  int equal_count;            /* leading key columns bound by = */
-  bool has_in;                /* the key column after them is bound by an IN list */
+  int equal_count;            /* leading key columns bound by = or by the IN list */
+  int in_at;                  /* which of them by an IN list handed over as a whole; -1 without */
   bool has_lower, lower_open; /* bound on the next key column; open: > or < */
   bool has_upper, upper_open;
   bool backwards; /* ORDER BY key DESC consumed */
