@@ -238,9 +238,8 @@ void store_rotate(struct store *store) {
   store->catalog.gen++;
 }
 
-kv_status store_run(struct store *store, struct kv_job *job, struct kv_err *err) {
+kv_status store_run(struct kv_job *job, struct kv_err *err) {
   kv_status status = KV_OK;
-  (void)store;
   for (bool done = false; !done && status == KV_OK;) status = kv_job_step(job, &done, err);
   return status;
 }
@@ -254,20 +253,26 @@ static void remember_dropped(struct store *store, const struct kv_edit *edit) {
   store->dropped_count = count;
 }
 
+kv_status store_publish(struct store *store, struct kv_job *job, uint64_t flushed_seq) {
+  const struct kv_edit *edit = kv_job_edit(job);
+  kv_status status = catalog_publish(&store->catalog, edit, flushed_seq);
+  if (status == KV_OK) {
+    remember_dropped(store, edit);
+    kv_job_keep_files(job);
+    advance(store, NULL, edit);
+  }
+  kv_job_free(job);
+  store_sweep(store);
+  return status;
+}
+
 void store_job(struct store *store, enum kv_job_kind kind) {
   struct kv_job *job = NULL;
   struct kv_err err = {.status = KV_OK};
   must(kv_job_new(store->view, kind, &job, &err), &err);
   if (store->file_bytes) kv_job_set_file_bytes(job, store->file_bytes);
-  ck_assert_msg(store_run(store, job, &err) == KV_OK, "job: %s", err.text);
-  const struct kv_edit *edit = kv_job_edit(job);
-  uint64_t flushed_seq = kv_view_log(store->view)->flushed_seq;
-  ck_assert_int_eq(catalog_publish(&store->catalog, edit, flushed_seq), KV_OK);
-  remember_dropped(store, edit);
-  kv_job_keep_files(job);
-  advance(store, NULL, edit);
-  kv_job_free(job);
-  store_sweep(store);
+  must(store_run(job, &err), &err);
+  must(store_publish(store, job, kv_view_log(store->view)->flushed_seq), &err);
 }
 
 void store_flush(struct store *store) {

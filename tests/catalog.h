@@ -84,7 +84,9 @@ void store_job(struct store *store, enum kv_job_kind kind);
 void store_flush(struct store *store);
 void store_compact(struct store *store);
 /* Steps until done or a failure. */
-kv_status store_run(struct store *store, struct kv_job *job, struct kv_err *err);
+kv_status store_run(struct kv_job *job, struct kv_err *err);
+/* Publishes a finished job made from a view with `flushed_seq`, or KV_BUSY; frees it. */
+kv_status store_publish(struct store *store, struct kv_job *job, uint64_t flushed_seq);
 /* Removes dropped files that no view names. */
 void store_sweep(struct store *store);
 /* Table files in the directory. */

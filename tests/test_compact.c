@@ -130,7 +130,7 @@ END_TEST
 static const struct kv_edit *finished(enum kv_job_kind kind, struct kv_job **job) {
   struct kv_err err = {.status = KV_OK};
   ck_assert_int_eq(kv_job_new(store.view, kind, job, &err), KV_OK);
-  ck_assert_msg(store_run(&store, *job, &err) == KV_OK, "%s", err.text);
+  ck_assert_msg(store_run(*job, &err) == KV_OK, "%s", err.text);
   return kv_job_edit(*job);
 }
 
@@ -186,7 +186,7 @@ START_TEST(flush_sees_only_its_view) {
   store_put(&store, "a", "2");
   store_put(&store, "b", "2");
   store_commit(&store);
-  ck_assert_int_eq(store_run(&store, job, NULL), KV_OK);
+  ck_assert_int_eq(store_run(job, NULL), KV_OK);
   const struct kv_edit *edit = kv_job_edit(job);
   ck_assert_uint_eq(edit->added_count, 1);
   ck_assert_uint_eq(edit->added[0].entries, 1);
@@ -527,7 +527,7 @@ static kv_status try_job(enum kv_job_kind kind, struct kv_err *err) {
     return status;
   }
   kv_job_set_file_bytes(job, 1024);
-  status = store_run(&store, job, err);
+  status = store_run(job, err);
   kv_job_free(job);
   return status;
 }

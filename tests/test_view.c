@@ -344,7 +344,7 @@ START_TEST(row_and_edit_in_one_commit) {
   struct kv_err err = {.status = KV_OK};
   fill();
   ck_assert_int_eq(kv_job_new(store.view, KV_JOB_COMPACT, &job, &err), KV_OK);
-  ck_assert_int_eq(store_run(&store, job, &err), KV_OK);
+  ck_assert_int_eq(store_run(job, &err), KV_OK);
   struct kv_batch_mark empty = kv_batch_mark(store.batch);
   store_put(&store, "e", "8");
   struct kv_log_row row = catalog_commit(&store.catalog, store.batch);
