@@ -359,7 +359,7 @@ START_TEST(scans_in_a_savepoint_leave_an_order_to_extend) {
   for (int round = 0; round < 20; round++) {
     struct kv_batch_mark mark = kv_batch_mark(batch);
     for (int i = 0; i < 3; i++) {
-      put_number(batch, (uint64_t)(5000 + i));
+      put_number(batch, 5000 + (uint64_t)i);
       ck_assert_int_eq(kv_batch_order(batch, &order, NULL), KV_OK);
       ck_assert_uint_eq(order->count, 5001u + (unsigned)i);
     }
