@@ -35,6 +35,7 @@ static int exists(struct change *change, struct kv_slice key, bool *found) {
 
 /* ---- Rowids */
 
+/* An empty table has none, and none is remembered. */
 static int find_max_rowid(struct change *change) {
   struct colfam_txn *txn = change->txn;
   struct kv_err err = {0};
@@ -44,9 +45,9 @@ static int find_max_rowid(struct change *change) {
   if (status == KV_OK) status = kv_scan_last(scan, &err);
   int rc = status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
   if (rc == SQLITE_OK) {
-    txn->rowid_max = 0;
-    if (kv_scan_valid(scan)) rc = colfam_rowid_of_key(kv_scan_key(scan), &txn->rowid_max);
-    txn->rowid_known = rc == SQLITE_OK;
+    bool any = kv_scan_valid(scan);
+    if (any) rc = colfam_rowid_of_key(kv_scan_key(scan), &txn->rowid_max);
+    txn->rowid_known = any && rc == SQLITE_OK;
   }
   kv_scan_close(scan);
   return rc;
@@ -77,8 +78,8 @@ static int assign_rowid(struct change *change) {
   struct colfam_txn *txn = change->txn;
   int rc = txn->rowid_known ? SQLITE_OK : find_max_rowid(change);
   if (rc != SQLITE_OK) return rc;
-  if (txn->rowid_max == LLONG_MAX) return random_rowid(change);
-  change->rowid = txn->rowid_max < 0 ? 1 : txn->rowid_max + 1;
+  if (txn->rowid_known && txn->rowid_max == LLONG_MAX) return random_rowid(change);
+  change->rowid = txn->rowid_known ? txn->rowid_max + 1 : 1;
   return SQLITE_OK;
 }
 
