@@ -44,6 +44,7 @@ static void integer(struct random_sql *g, bool rowid) {
   random_add(g, "%s", random_of(g, edges, sizeof edges / sizeof *edges - (rowid ? 1 : 0)));
 }
 
+/* Not -2^63, which SQLite does not find as a rowid though it equals one. */
 static void real(struct random_sql *g) {
   static const char *const edges[] = {"0.0",
                                       "-0.0",
@@ -59,8 +60,7 @@ static void real(struct random_sql *g) {
                                       "1e15",
                                       "1e16",
                                       "9223372036854775807.0",
-                                      "9007199254740994.0",
-                                      "-9223372036854775808.0"};
+                                      "9007199254740994.0"};
   if (random_once_in(g, 3)) {
     random_add(g, "%s", RANDOM_OF(g, edges));
   } else {
