@@ -96,11 +96,14 @@ static int find_vtab(struct colfam_conn *conn, const struct table_name *name,
   return colfam_error(message, SQLITE_ERROR, "%s is no colfam table", name->table);
 }
 
+/* SQLite takes a vtab's message only after its own calls: here it is ours to take. */
 static int take_view(struct colfam_anchor *anchor, char **message) {
   int rc = colfam_vtab_view(anchor->vtab, &anchor->view, &anchor->batch);
   if (rc == SQLITE_OK) return rc;
-  const char *text = anchor->vtab->base.zErrMsg;
-  return text ? colfam_error(message, rc, "%s", text) : rc;
+  sqlite3_free(*message);
+  *message = anchor->vtab->base.zErrMsg;
+  anchor->vtab->base.zErrMsg = NULL;
+  return rc;
 }
 
 int colfam_anchor_begin(struct colfam_conn *conn, const char *text, struct colfam_anchor *anchor,
