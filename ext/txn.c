@@ -21,12 +21,6 @@
 struct colfam_savepoint {
   int index;
   struct kv_batch_mark mark;
-  int rename_count;
-};
-
-struct colfam_rename {
-  struct colfam_rename *below;
-  char *old;
 };
 
 static int table_error(struct colfam_txn *txn, kv_status status, const struct kv_err *err,
@@ -36,16 +30,12 @@ static int table_error(struct colfam_txn *txn, kv_status status, const struct kv
 
 static void txn_free(struct colfam_txn *txn) {
   txn->table->txn = NULL;
+  txn->table->renamed = false;
   kv_job_free(txn->job);
+  kv_job_free(txn->replaced);
   kv_batch_unref(txn->batch);
   kv_view_unref(txn->base);
   kv_buf_release(&txn->encoded);
-  while (txn->renames) {
-    struct colfam_rename *rename = txn->renames;
-    txn->renames = rename->below;
-    sqlite3_free(rename->old);
-    sqlite3_free(rename);
-  }
   sqlite3_free(txn->savepoints);
   sqlite3_free(txn);
 }
@@ -102,45 +92,20 @@ void colfam_txn_savepoint(struct colfam_txn *txn, int index, bool joining) {
     txn->savepoint_capacity = capacity;
   }
   txn->savepoints[txn->savepoint_count++] =
-      (struct colfam_savepoint){index, kv_batch_mark(txn->batch), txn->rename_count};
+      (struct colfam_savepoint){index, kv_batch_mark(txn->batch)};
 }
 
 void colfam_txn_release(struct colfam_txn *txn, int index) {
   drop_savepoints(txn, index);
 }
 
-/* Gives the table back the name it had. */
-static void undo_renames(struct colfam_txn *txn, int count) {
-  while (txn->rename_count > count) {
-    struct colfam_rename *rename = txn->renames;
-    txn->renames = rename->below;
-    txn->rename_count--;
-    colfam_catalog_set_name(&txn->table->catalog, rename->old);
-    sqlite3_free(rename);
-  }
-}
-
 void colfam_txn_rollback_to(struct colfam_txn *txn, int index) {
   drop_savepoints(txn, index + 1);
-  struct colfam_savepoint to = {index, txn->start, 0};
+  struct colfam_savepoint to = {index, txn->start};
   int count = txn->savepoint_count;
   if (count && txn->savepoints[count - 1].index == index) to = txn->savepoints[count - 1];
   kv_batch_rollback(txn->batch, to.mark);
-  undo_renames(txn, to.rename_count);
   txn->rowid_known = false;
-}
-
-int colfam_txn_renamed(struct colfam_txn *txn, char *old) {
-  struct colfam_rename *rename = sqlite3_malloc64(sizeof *rename);
-  if (!rename) {
-    sqlite3_free(old);
-    txn->poisoned = true;
-    return SQLITE_NOMEM;
-  }
-  *rename = (struct colfam_rename){txn->renames, old};
-  txn->renames = rename;
-  txn->rename_count++;
-  return SQLITE_OK;
 }
 
 /* ---- Jobs */
@@ -157,13 +122,27 @@ static kv_status run_job(struct kv_view *view, enum kv_job_kind kind, struct kv_
   return status;
 }
 
+static bool is_idle(const struct kv_view *base, const struct kv_edit *edit) {
+  return !edit->added_count && !edit->removed_count &&
+         edit->flushed_seq == kv_view_log(base)->flushed_seq;
+}
+
+/* A second command has the same base: after a compaction there is nothing left to do, and a flush gives
+** way to a compaction. Its file rows may stand in t_cffile since a COMMIT that failed, so it is remembered
+** until the end. */
 int colfam_txn_run_job(struct colfam_txn *txn, enum kv_job_kind kind, char **message) {
+  if (txn->job && (txn->job_kind == KV_JOB_COMPACT || kind == KV_JOB_FLUSH)) return SQLITE_OK;
   struct kv_err err = {0};
   struct kv_job *job = NULL;
   kv_status status = run_job(txn->base, kind, &job, &err);
   if (status != KV_OK) return table_error(txn, status, &err, message);
-  kv_job_free(txn->job); /* of an earlier command of this transaction, over the same base */
+  if (is_idle(txn->base, kv_job_edit(job))) {
+    kv_job_free(job);
+    return SQLITE_OK;
+  }
+  txn->replaced = txn->job;
   txn->job = job;
+  txn->job_kind = kind;
   return SQLITE_OK;
 }
 
@@ -173,10 +152,12 @@ static int do_due_work(struct colfam_txn *txn, char **message) {
   enum kv_work work = kv_view_work(txn->base);
   if (txn->job || work == KV_WORK_NONE) return SQLITE_OK;
   struct kv_err err = {0};
-  kv_status status = KV_OK;
-  if (work == KV_WORK_COMPACT) status = run_job(txn->base, KV_JOB_COMPACT, &txn->job, &err);
-  if (work == KV_WORK_FLUSH || status != KV_OK)
+  txn->job_kind = work == KV_WORK_COMPACT ? KV_JOB_COMPACT : KV_JOB_FLUSH;
+  kv_status status = run_job(txn->base, txn->job_kind, &txn->job, &err);
+  if (status != KV_OK && work == KV_WORK_COMPACT) {
+    txn->job_kind = KV_JOB_FLUSH;
     status = run_job(txn->base, KV_JOB_FLUSH, &txn->job, &err);
+  }
   uint64_t limit = 2 * txn->table->options.kv.memtable_bytes;
   if (status == KV_OK || kv_view_log_bytes(txn->base) < limit) return SQLITE_OK;
   return table_error(txn, status, &err, message);
@@ -203,6 +184,8 @@ static int publish(struct colfam_txn *txn, char **message) {
   if (!txn->job) return SQLITE_OK;
   int rc = check_inputs(txn, message);
   colfam_kill_point("publish");
+  if (rc == SQLITE_OK && txn->replaced)
+    rc = colfam_catalog_unpublish(&txn->table->catalog, kv_job_edit(txn->replaced), message);
   if (rc == SQLITE_OK)
     rc = colfam_catalog_publish(&txn->table->catalog, kv_job_edit(txn->job), message);
   colfam_kill_point("published");
@@ -265,12 +248,16 @@ static int trim(struct colfam_txn *txn, char **message) {
   return rc;
 }
 
-/* A created table may have been undone with its savepoint, a dropped one may have come back: the shadow
-** tables know. */
-static int still_there(struct colfam_txn *txn, bool *there) {
-  *there = true;
-  if (!txn->created && !txn->dropped) return SQLITE_OK;
-  return colfam_catalog_exists(&txn->table->catalog, there);
+/* DDL of this transaction may have been undone with its savepoint, or have moved the table: then the shadow
+** tables are asked where it is. */
+static int find_table(struct colfam_txn *txn) {
+  struct colfam_table *table = txn->table;
+  bool found = true;
+  int rc = SQLITE_OK;
+  if (txn->created || txn->dropped || table->renamed)
+    rc = colfam_catalog_find(&table->catalog, &found);
+  txn->gone = !found;
+  return rc;
 }
 
 static int sync_writes(struct colfam_txn *txn, char **message) {
@@ -286,9 +273,8 @@ static int sync_writes(struct colfam_txn *txn, char **message) {
 int colfam_txn_sync(struct colfam_txn *txn, char **message) {
   if (txn->poisoned) return SQLITE_NOMEM;
   if (kv_batch_count(txn->batch) == 0 && !txn->job && !txn->row_written) return SQLITE_OK;
-  bool there;
-  int rc = still_there(txn, &there);
-  if (rc != SQLITE_OK || !there) return rc;
+  int rc = find_table(txn);
+  if (rc != SQLITE_OK || txn->gone) return rc;
   colfam_kill_point("sync");
   sqlite3 *db = txn->table->conn->db;
   sqlite3_int64 last_rowid = sqlite3_last_insert_rowid(db);
@@ -321,10 +307,13 @@ static void advance_view(struct colfam_txn *txn) {
 
 void colfam_txn_commit(struct colfam_txn *txn) {
   struct colfam_table *table = txn->table;
+  if (txn->gone) {
+    colfam_txn_rollback(txn);
+    return;
+  }
   colfam_kill_point("commit");
   if (txn->options_changed) table->options_stale = true;
   advance_view(txn);
-  if (txn->row_written) kv_stats_add(kv_family_stats(table->family), KV_STAT_COMMITS, 1);
   if (txn->job) {
     const struct kv_edit *edit = kv_job_edit(txn->job);
     kv_job_keep_files(txn->job);
@@ -336,7 +325,6 @@ void colfam_txn_commit(struct colfam_txn *txn) {
 }
 
 void colfam_txn_rollback(struct colfam_txn *txn) {
-  undo_renames(txn, 0);
   if (txn->options_changed) txn->table->options_stale = true;
   txn_free(txn);
 }
