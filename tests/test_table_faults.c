@@ -45,12 +45,11 @@ START_TEST(every_changed_byte_is_an_error_or_harmless) {
     small_file(&rows, level);
     stage_read_file(&stage, stage.info.id, &bytes);
     for (size_t at = 0; at < bytes.size; at++) {
-      for (size_t m = 0; m < sizeof masks; m++) {
-        bytes.data[at] ^= masks[m];
-        stage_replace_file(&stage, stage.info.id, kv_buf_slice(&bytes));
-        ck_assert_msg(right_or_error(&stage, &rows), "byte %zu of %zu went unseen", at, bytes.size);
-        bytes.data[at] ^= masks[m];
-      }
+      uint8_t mask = masks[at % sizeof masks];
+      bytes.data[at] ^= mask;
+      stage_replace_file(&stage, stage.info.id, kv_buf_slice(&bytes));
+      ck_assert_msg(right_or_error(&stage, &rows), "byte %zu of %zu went unseen", at, bytes.size);
+      bytes.data[at] ^= mask;
     }
     stage_replace_file(&stage, stage.info.id, kv_buf_slice(&bytes));
     ck_assert(!right_or_error(&stage, &rows));
