@@ -10,6 +10,8 @@ SOURCE_FLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) -I. -Iengine -Iext
 BASE_FLAGS = $(SOURCE_FLAGS) -fPIC -fvisibility=hidden -pthread -MMD -MP
 LIBS = -lzstd -lpthread -lm
 CHECK_LIBS = -lcheck -lsubunit -lrt
+# Prints what is made; V=1 prints the commands.
+Q = $(if $(V),,@echo "  $@" && )
 
 # SQLite loads extensions RTLD_GLOBAL and may unload them while another connection still runs their code:
 # one symbol goes out, and the code stays. Sanitizers leave their own symbols open until the program runs.
@@ -52,7 +54,7 @@ all: $(BUILD)/colfam.so
 $(BUILD)/colfam.so: $(EXT_OBJ) $(ENGINE_OBJ)
 $(BUILD)/test/colfam.so: $(KILL_OBJ)
 $(BUILD)/colfam.so $(BUILD)/test/colfam.so: $(BUILD)/exports.map
-	$(CC) $(CFLAGS) $(SANITIZE) $(SO_FLAGS) -o $@ $(filter %.o,$^) $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) $(SO_FLAGS) -o $@ $(filter %.o,$^) $(LIBS)
 
 $(BUILD)/exports.map: Makefile
 	@mkdir -p $(@D)
@@ -64,19 +66,19 @@ $(BUILD)/libcolfam.a: $(CORE_OBJ) $(ENGINE_OBJ)
 $(BUILD)/libharness.a: $(HARNESS_OBJ)
 $(BUILD)/core/libharness.a: $(CORE_HARNESS_OBJ)
 $(BUILD)/libkv.a $(BUILD)/libcolfam.a $(BUILD)/libharness.a $(BUILD)/core/libharness.a:
-	rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(BASE_FLAGS) $(CFLAGS) $(SANITIZE) -c -o $@ $<
+	$(Q)$(CC) $(BASE_FLAGS) $(CFLAGS) $(SANITIZE) -c -o $@ $<
 
 $(BUILD)/core/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(BASE_FLAGS) -DSQLITE_CORE $(CFLAGS) $(SANITIZE) -c -o $@ $<
+	$(Q)$(CC) $(BASE_FLAGS) -DSQLITE_CORE $(CFLAGS) $(SANITIZE) -c -o $@ $<
 
 $(BUILD)/test/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(BASE_FLAGS) -DCOLFAM_TEST $(CFLAGS) $(SANITIZE) -c -o $@ $<
+	$(Q)$(CC) $(BASE_FLAGS) -DCOLFAM_TEST $(CFLAGS) $(SANITIZE) -c -o $@ $<
 
 $(PROGRAM_OBJ) $(HARNESS_OBJ) $(CORE_HARNESS_OBJ): \
   BASE_FLAGS += -DCOLFAM_SO='"$(COLFAM_SO)"' -DCOLFAM_TEST_SO='"$(COLFAM_TEST_SO)"'
@@ -90,13 +92,13 @@ $(BUILD)/deps-%:
 	@touch $@
 
 $(UNIT_BIN): %: %.o $(BUILD)/libharness.a $(BUILD)/libkv.a
-	$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) $(LIBS)
 
 $(CORE_BIN): $(BUILD)/%: $(BUILD)/core/%.o $(BUILD)/core/libharness.a $(BUILD)/libcolfam.a
-	$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) -lsqlite3 $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) -lsqlite3 $(LIBS)
 
 $(LOADED_BIN): %: %.o $(BUILD)/libharness.a | $(BUILD)/colfam.so $(BUILD)/test/colfam.so
-	$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) -lsqlite3 -ldl -lpthread -lm
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) -lsqlite3 -ldl -lpthread -lm
 
 # ---- For people
 

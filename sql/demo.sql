@@ -69,7 +69,7 @@ FROM unassigned
 WHERE EXISTS (SELECT 1 FROM characters WHERE characters.code = unassigned.code);
 .mode column
 .headers on
-SELECT * FROM moved WHERE name IN ('probes', 'probe_absent', 'blocks_read');
+SELECT * FROM moved WHERE name IN ('probes', 'probe_absent', 'blocks_read') ORDER BY name;
 .mode list
 .headers off
 
@@ -83,7 +83,7 @@ FROM assigned
 WHERE EXISTS (SELECT 1 FROM characters WHERE characters.code = assigned.code);
 .mode column
 .headers on
-SELECT * FROM moved WHERE name IN ('probes', 'probe_absent');
+SELECT * FROM moved WHERE name IN ('probes', 'probe_absent') ORDER BY name;
 .mode list
 .headers off
 
@@ -96,7 +96,9 @@ SELECT printf('U+%04X', code), char(code), category, name FROM characters
 WHERE code IN (65, 233, 937, 1046, 8364, 9731, 128512, 888);
 .mode column
 .headers on
-SELECT * FROM moved WHERE name IN ('gets', 'multi_gets', 'multi_get_keys', 'multi_get_filter_passes');
+SELECT * FROM moved
+WHERE name IN ('gets', 'multi_gets', 'multi_get_keys', 'multi_get_filter_passes', 'multi_get_blocks')
+ORDER BY name;
 .mode list
 .headers off
 

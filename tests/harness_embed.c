@@ -10,7 +10,7 @@ static void fill(sqlite3 *db) {
              "CREATE TABLE totals(name TEXT PRIMARY KEY, n INTEGER);"
              "BEGIN;"
              "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < " ROWS ")"
-             " INSERT INTO items SELECT 2 * i, 'item ' || 2 * i FROM n;"
+             " INSERT INTO items SELECT 2 * i, 'item ' || (2 * i) FROM n;"
              "INSERT INTO totals VALUES ('items', " ROWS ");"
              "COMMIT;"
              "INSERT INTO items(items) VALUES ('flush')");

@@ -37,8 +37,13 @@ def run(command, folder, text=None):
     return done.stdout + done.stderr
 
 
+def without_plan_numbers(text):
+    """A plan's number is a code between two functions of the extension; its words are what is promised."""
+    return re.sub(r"(VIRTUAL TABLE INDEX) \d+:", r"\1 :", text)
+
+
 def compare(what, printed, expected):
-    if expected is not None and printed != expected:
+    if expected is not None and without_plan_numbers(printed) != without_plan_numbers(expected):
         sys.exit(f"README.md, {what}\n--- it says\n{expected}--- it prints\n{printed}")
 
 
