@@ -103,7 +103,7 @@ const struct kv_file_info *kv_view_file(const struct kv_view *view, size_t index
 kv_status kv_view_file_raw_bytes(struct kv_view *view, size_t index, uint64_t *raw,
                                  struct kv_err *err);
 size_t kv_view_run_count(const struct kv_view *view);
-/* An upper bound of entries and bytes, for planners: sums over files and memtables. */
+/* Entries for planners: those of all files, and the log's bytes counted as small entries. */
 uint64_t kv_view_entries_estimate(const struct kv_view *view);
 
 /* ---- Reads. batch may be NULL everywhere. Every read: KV_CORRUPT, KV_IO, KV_MISSING or KV_NOMEM on

@@ -10,7 +10,7 @@ enum kv_stat {
   KV_STAT_GETS,                    /* single-key lookups */
   KV_STAT_MULTI_GETS,              /* multi-get calls */
   KV_STAT_MULTI_GET_KEYS,          /* keys asked in them */
-  KV_STAT_MULTI_GET_FILTER_PASSES, /* groups of keys probed against one run's filter: one a run and call */
+  KV_STAT_MULTI_GET_FILTER_PASSES, /* groups of keys probed against one filter: one a file and call */
   KV_STAT_MULTI_GET_BLOCKS,        /* distinct blocks looked into by multi-gets */
   KV_STAT_MULTI_GET_BLOCKS_SHARED, /* keys that found their block already in hand */
   KV_STAT_PROBES,                  /* key-may-exist and exists calls */
