@@ -239,16 +239,52 @@ int colfam_catalog_rename(struct colfam_catalog *catalog, const char *table, cha
   return SQLITE_OK;
 }
 
-int colfam_catalog_exists(struct colfam_catalog *catalog, bool *exists) {
-  *exists = false;
-  colfam_catalog_close(catalog);
+/* Whether the shadow tables of the catalog's name have its uuid. Those that cannot be understood (damaged, of
+** a newer version) are nobody's. */
+static int is_ours(struct colfam_catalog *catalog, bool *ours) {
+  *ours = false;
   if (!shadow_is_there(catalog, "cfmeta") || !shadow_is_there(catalog, "cflog")) return SQLITE_OK;
   struct colfam_meta meta;
   char *message = NULL;
   int rc = colfam_catalog_read_meta(catalog, &meta, &message);
   sqlite3_free(message);
-  if (rc == SQLITE_OK) *exists = memcmp(meta.uuid, catalog->uuid, sizeof meta.uuid) == 0;
-  return (rc & 0xff) == SQLITE_CORRUPT ? SQLITE_OK : rc;
+  if (rc == SQLITE_OK) *ours = memcmp(meta.uuid, catalog->uuid, sizeof meta.uuid) == 0;
+  return rc == SQLITE_ERROR || (rc & 0xff) == SQLITE_CORRUPT ? SQLITE_OK : rc;
+}
+
+/* Tries every table that has a t_cfmeta. */
+static int find_by_uuid(struct colfam_catalog *catalog, sqlite3_stmt *names, bool *found) {
+  int rc = SQLITE_OK;
+  while (rc == SQLITE_OK && !*found && (rc = sqlite3_step(names)) == SQLITE_ROW) {
+    struct colfam_catalog other;
+    rc = colfam_catalog_init(&other, catalog->db, catalog->database,
+                             (const char *)sqlite3_column_text(names, 0));
+    if (rc != SQLITE_OK) break;
+    memcpy(other.uuid, catalog->uuid, sizeof other.uuid);
+    rc = is_ours(&other, found);
+    if (*found) {
+      colfam_catalog_set_name(catalog, other.table);
+      other.table = NULL;
+    }
+    colfam_catalog_release(&other);
+  }
+  return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+int colfam_catalog_find(struct colfam_catalog *catalog, bool *found) {
+  colfam_catalog_close(catalog);
+  int rc = is_ours(catalog, found);
+  if (rc != SQLITE_OK || *found) return rc;
+  char *sql = sqlite3_mprintf("SELECT substr(name, 1, length(name) - 7) FROM \"%w\".sqlite_schema"
+                              " WHERE type = 'table' AND substr(name, -7) = '_cfmeta'",
+                              catalog->database);
+  if (!sql) return SQLITE_NOMEM;
+  sqlite3_stmt *names;
+  rc = sqlite3_prepare_v2(catalog->db, sql, -1, &names, NULL);
+  sqlite3_free(sql);
+  if (rc == SQLITE_OK) rc = find_by_uuid(catalog, names, found);
+  sqlite3_finalize(names);
+  return rc;
 }
 
 /* ---- t_cfmeta */
@@ -564,5 +600,13 @@ int colfam_catalog_publish(struct colfam_catalog *catalog, const struct kv_edit 
   if (rc == SQLITE_OK)
     rc = put_meta(catalog, "flushed_nonce", (sqlite3_int64)edit->flushed_nonce, message);
   if (rc == SQLITE_OK) rc = put_meta(catalog, "flushed_rows", edit->rows, message);
+  return rc;
+}
+
+int colfam_catalog_unpublish(struct colfam_catalog *catalog, const struct kv_edit *edit,
+                             char **message) {
+  int rc = SQLITE_OK;
+  for (size_t i = 0; rc == SQLITE_OK && i < edit->added_count; i++)
+    rc = delete_file(catalog, edit->added[i].id, message);
   return rc;
 }

@@ -50,8 +50,9 @@ int colfam_catalog_create(struct colfam_catalog *catalog, const struct colfam_op
                           char **message);
 int colfam_catalog_drop(struct colfam_catalog *catalog, char **message);
 int colfam_catalog_rename(struct colfam_catalog *catalog, const char *table, char **message);
-/* Whether the shadow tables are there and belong to catalog->uuid. */
-int colfam_catalog_exists(struct colfam_catalog *catalog, bool *exists);
+/* Whether the shadow tables of catalog->uuid are there, under the name known or another: DDL that a ROLLBACK
+** TO undoes gives a table back its older name without a word. The catalog takes the name found. */
+int colfam_catalog_find(struct colfam_catalog *catalog, bool *found);
 
 /* What t_cfmeta says. */
 struct colfam_meta {
@@ -96,6 +97,9 @@ int colfam_catalog_trim_log(struct colfam_catalog *catalog, uint64_t flushed_seq
                             int *deleted, char **message);
 int colfam_catalog_publish(struct colfam_catalog *catalog, const struct kv_edit *edit,
                            char **message);
+/* Deletes the rows of the files that an edit adds. */
+int colfam_catalog_unpublish(struct colfam_catalog *catalog, const struct kv_edit *edit,
+                             char **message);
 int colfam_catalog_put_option(struct colfam_catalog *catalog, const char *name, const char *value,
                               char **message);
 

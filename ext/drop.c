@@ -30,13 +30,27 @@ static void free_drop(struct colfam_conn *conn, struct colfam_drop *drop) {
   sqlite3_free(drop);
 }
 
+/* The files to remove when the DROP commits: the committed ones. A job of this transaction that a failed
+** COMMIT has published in the meantime removes its own. */
+static void note_files(struct colfam_drop *drop) {
+  const struct colfam_txn *txn = drop->table->txn;
+  if (!txn) {
+    colfam_catalog_file_ids(&drop->table->catalog, &drop->ids, &drop->count);
+    return;
+  }
+  size_t count = kv_view_file_count(txn->base);
+  drop->ids = count ? sqlite3_malloc64(count * sizeof *drop->ids) : NULL;
+  for (; drop->ids && drop->count < count; drop->count++)
+    drop->ids[drop->count] = kv_view_file(txn->base, drop->count)->id;
+}
+
 int colfam_drops_add(struct colfam_table *table, char **message) {
   struct colfam_conn *conn = table->conn;
   struct colfam_drop *drop = sqlite3_malloc64(sizeof *drop);
   if (!drop) return SQLITE_NOMEM;
   *drop = (struct colfam_drop){conn->drops, table, NULL, 0, false};
   conn->drops = drop;
-  colfam_catalog_file_ids(&table->catalog, &drop->ids, &drop->count);
+  note_files(drop);
   int rc = sqlite3_exec(conn->db, "INSERT INTO colfam_drops(dropped) VALUES(1)", NULL, NULL, NULL);
   if (rc == SQLITE_OK) {
     if (table->txn) table->txn->dropped = true;
@@ -135,9 +149,9 @@ static int drops_sync(sqlite3_vtab *vtab) {
   struct colfam_conn *conn = ((struct drops_vtab *)vtab)->conn;
   int rc = SQLITE_OK;
   for (struct colfam_drop *drop = conn->drops; rc == SQLITE_OK && drop; drop = drop->next) {
-    bool there = false;
-    rc = colfam_catalog_exists(&drop->table->catalog, &there);
-    drop->gone = !there;
+    bool found = false;
+    rc = colfam_catalog_find(&drop->table->catalog, &found);
+    drop->gone = !found;
     if (rc == SQLITE_OK && drop->gone)
       rc = colfam_reclaim_note_journal(drop->table, &vtab->zErrMsg);
   }
@@ -157,12 +171,7 @@ static int drops_commit(sqlite3_vtab *vtab) {
   struct colfam_conn *conn = ((struct drops_vtab *)vtab)->conn;
   struct colfam_table *table = conn->tables;
   struct colfam_txn *txn;
-  while ((txn = next_orphan(&table))) {
-    if (is_gone(conn, txn->table))
-      colfam_txn_rollback(txn);
-    else
-      colfam_txn_commit(txn);
-  }
+  while ((txn = next_orphan(&table))) colfam_txn_commit(txn);
   while (conn->drops) {
     struct colfam_drop *drop = conn->drops;
     table = drop->gone ? drop->table : NULL;

@@ -65,6 +65,7 @@ int colfam_reclaim_note_journal(struct colfam_table *table, char **message) {
   if (rc == SQLITE_OK)
     rc = pragma_text(table, "synchronous", synchronous, sizeof synchronous, message);
   if (rc == SQLITE_OK) table->proof = (int)decide(journal, locking, synchronous[0] - '0');
+  colfam_store_age_removals(table->store);
   return rc;
 }
 
@@ -99,8 +100,7 @@ static void prove(struct colfam_table *table, struct colfam_removal *list) {
     if (proof == PROOF_WAL)
       prove_by_checkpoint(removal, log_frames, done_frames);
     else
-      removal->proved = proof == PROOF_NOW || synced || removal->seen_commit;
-    removal->seen_commit = true;
+      removal->proved = proof == PROOF_NOW || synced || removal->older;
   }
 }
 

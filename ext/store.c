@@ -165,7 +165,7 @@ struct colfam_store *colfam_store_ref(struct colfam_store *store) {
 void colfam_store_unref(struct colfam_store *store) {
   if (!store) return;
   registry_lock();
-  bool last = --store->refs == 0;
+  bool last = --store->refs == 0 && !(store->path && store->removals);
   if (last) {
     struct colfam_store **link = &all_stores;
     while (*link != store) link = &(*link)->next;
@@ -280,4 +280,11 @@ bool colfam_store_has_removals(struct colfam_store *store) {
   bool some = store->removals != NULL;
   registry_unlock();
   return some;
+}
+
+void colfam_store_age_removals(struct colfam_store *store) {
+  registry_lock();
+  for (struct colfam_removal *removal = store->removals; removal; removal = removal->next)
+    removal->older = true;
+  registry_unlock();
 }

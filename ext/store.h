@@ -18,6 +18,7 @@ struct colfam_store;
 int colfam_store_open(sqlite3 *db, const char *database, struct colfam_store **store,
                       char **message);
 struct colfam_store *colfam_store_ref(struct colfam_store *store);
+/* A store of a file with removals waiting outlives its last reference: the next connection goes on. */
 void colfam_store_unref(struct colfam_store *store);
 
 struct kv_env *colfam_store_env(struct colfam_store *store);
@@ -40,13 +41,15 @@ struct colfam_removal {
   struct colfam_removal *next;
   struct kv_family *family; /* a reference */
   uint64_t id;
-  bool proved;      /* no snapshot of any process can need it; only views of this process may */
-  bool seen_commit; /* one more commit than the one that dropped it makes the drop durable */
-  int wal_frames;   /* nLog of the first checkpoint call after the drop; -1 not known yet */
+  bool proved;    /* no snapshot of any process can need it; only views of this process may */
+  bool older;     /* dropped before the xSync of some later transaction */
+  int wal_frames; /* nLog of the first checkpoint call after the drop; -1 not known yet */
 };
 /* Takes the whole list away / gives one back (front), so that it is worked on without the lock. */
 struct colfam_removal *colfam_store_take_removals(struct colfam_store *store);
 void colfam_store_give_removal(struct colfam_store *store, struct colfam_removal *removal);
 bool colfam_store_has_removals(struct colfam_store *store);
+/* Inside xSync: whatever waits now was dropped by an earlier commit than the one that begins. */
+void colfam_store_age_removals(struct colfam_store *store);
 
 #endif

@@ -29,6 +29,7 @@ struct colfam_table {
   struct kv_view *view;
   unsigned data_version;
   bool dead_rows;     /* t_cflog may hold rows at or below flushed_seq */
+  bool renamed;       /* the transaction in progress may have renamed it */
   bool options_stale; /* a rolled-back command may have changed options */
   int proof;          /* what a commit proves for removals (reclaim.c), noted by xSync */
 };

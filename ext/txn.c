@@ -250,14 +250,15 @@ static int trim(struct colfam_txn *txn, char **message) {
 
 /* DDL of this transaction may have been undone with its savepoint, or have moved the table: then the shadow
 ** tables are asked where it is. */
-static int find_table(struct colfam_txn *txn) {
+static int find_table(struct colfam_txn *txn, char **message) {
   struct colfam_table *table = txn->table;
-  bool found = true;
+  bool found = true, may_be_gone = txn->created || txn->dropped;
   int rc = SQLITE_OK;
-  if (txn->created || txn->dropped || table->renamed)
-    rc = colfam_catalog_find(&table->catalog, &found);
+  if (may_be_gone || table->renamed) rc = colfam_catalog_find(&table->catalog, &found);
   txn->gone = !found;
-  return rc;
+  if (rc != SQLITE_OK || found || may_be_gone) return rc;
+  return colfam_error(message, SQLITE_CORRUPT_VTAB,
+                      "table %s: its shadow tables are not to be found", table->catalog.table);
 }
 
 static int sync_writes(struct colfam_txn *txn, char **message) {
@@ -273,15 +274,15 @@ static int sync_writes(struct colfam_txn *txn, char **message) {
 int colfam_txn_sync(struct colfam_txn *txn, char **message) {
   if (txn->poisoned) return SQLITE_NOMEM;
   if (kv_batch_count(txn->batch) == 0 && !txn->job && !txn->row_written) return SQLITE_OK;
-  int rc = find_table(txn);
+  int rc = find_table(txn, message);
   if (rc != SQLITE_OK || txn->gone) return rc;
   colfam_kill_point("sync");
   sqlite3 *db = txn->table->conn->db;
   sqlite3_int64 last_rowid = sqlite3_last_insert_rowid(db);
   rc = sync_writes(txn, message);
   sqlite3_set_last_insert_rowid(db, last_rowid);
-  if (rc == SQLITE_OK && (txn->job || colfam_reclaim_pending(txn->table->store)))
-    rc = colfam_reclaim_note_journal(txn->table, message);
+  txn->reclaims = txn->job || colfam_reclaim_pending(txn->table->store);
+  if (rc == SQLITE_OK && txn->reclaims) rc = colfam_reclaim_note_journal(txn->table, message);
   colfam_kill_point("synced");
   return rc;
 }
@@ -319,8 +320,9 @@ void colfam_txn_commit(struct colfam_txn *txn) {
     kv_job_keep_files(txn->job);
     colfam_reclaim_add(table->store, table->family, edit->removed, edit->removed_count);
   }
+  bool reclaims = txn->reclaims;
   txn_free(txn);
-  colfam_reclaim_run(table);
+  if (reclaims) colfam_reclaim_run(table);
   colfam_kill_point("committed");
 }
 

@@ -22,8 +22,6 @@ struct colfam_txn {
 
   struct colfam_savepoint *savepoints; /* ascending index */
   int savepoint_count, savepoint_capacity;
-  struct colfam_rename *renames; /* newest first */
-  int rename_count;
 
   bool created;         /* CREATE VIRTUAL TABLE is part of this transaction */
   bool dropped;         /* DROP TABLE is, so far: DROP in a savepoint can be rolled back (drop.h) */
@@ -35,6 +33,8 @@ struct colfam_txn {
   sqlite3_int64 rowid_max;
 
   struct kv_job *job; /* of a command or of this commit; its edit is published by xSync */
+  enum kv_job_kind job_kind;
+  struct kv_job *replaced; /* a flush that gave way to a compaction; may be published already */
 
   /* Fixed at the first xSync, kept until the end (invariant 1). */
   bool numbered;
@@ -42,6 +42,8 @@ struct colfam_txn {
   struct kv_buf encoded;
   uint64_t encoded_version;
   bool row_written; /* the row may stand in t_cflog */
+  bool reclaims;    /* the last xSync noted what this commit proves for removals */
+  bool gone;        /* the last xSync found no shadow tables: nothing is committed */
 };
 
 /* Begins it when the table has none. xBegin and xCreate call this under SQLite's write lock. */
@@ -58,8 +60,6 @@ void colfam_txn_rollback(struct colfam_txn *txn);
 void colfam_txn_savepoint(struct colfam_txn *txn, int index, bool joining);
 void colfam_txn_release(struct colfam_txn *txn, int index);
 void colfam_txn_rollback_to(struct colfam_txn *txn, int index);
-/* The table was renamed inside the transaction: `old` (sqlite3_malloc) is taken over. */
-int colfam_txn_renamed(struct colfam_txn *txn, char *old);
 
 /* The commands: the job runs now, over the base view; its edit goes out with this commit. */
 int colfam_txn_run_job(struct colfam_txn *txn, enum kv_job_kind kind, char **message);

@@ -143,20 +143,13 @@ static int vtab_destroy(sqlite3_vtab *base) {
   return rc;
 }
 
+/* SQLite makes a new object for the new name, which the table follows. */
 static int vtab_rename(sqlite3_vtab *base, const char *name) {
   struct colfam_vtab *vtab = (struct colfam_vtab *)base;
   struct colfam_catalog own, *catalog;
   int rc = with_catalog(vtab, &own, &catalog);
-  char *renamed = rc == SQLITE_OK ? sqlite3_mprintf("%s", name) : NULL;
-  if (rc == SQLITE_OK && !renamed) rc = SQLITE_NOMEM;
   if (rc == SQLITE_OK) rc = colfam_catalog_rename(catalog, name, &base->zErrMsg);
-  if (rc == SQLITE_OK && vtab->table && vtab->table->txn) {
-    char *old = catalog->table;
-    catalog->table = renamed;
-    renamed = NULL;
-    rc = colfam_txn_renamed(vtab->table->txn, old);
-  }
-  sqlite3_free(renamed);
+  if (vtab->table) vtab->table->renamed = true;
   colfam_catalog_release(&own);
   return rc;
 }

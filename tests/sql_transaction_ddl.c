@@ -1,4 +1,6 @@
 /* CREATE, DROP and RENAME inside transactions and savepoints, with writes pending, committed and undone. */
+#include <unistd.h>
+
 #include "harness_twins.h"
 
 static int file_count(sqlite3 *db) {
@@ -116,6 +118,33 @@ START_TEST(first_written_after_a_rename_that_is_rolled_back_to) {
 }
 END_TEST
 
+START_TEST(renamed_and_dropped_then_rolled_back_to_then_commit) {
+  for (int pending = 0; pending < 2; pending++) {
+    twins_insert(a, 100 * pending, 100 * pending + 30);
+    sql_ok(a, "INSERT INTO t(t) VALUES('flush'); BEGIN; SAVEPOINT s");
+    if (pending) twins_insert(a, 31, 35);
+    sql_ok(a, "ALTER TABLE t RENAME TO u; DROP TABLE u; ROLLBACK TO s;"
+              "INSERT INTO o VALUES(-1, -1); DELETE FROM o WHERE k = -1; COMMIT");
+    twins_same(a);
+    twins_same(b);
+    sql_rows(a, "SELECT * FROM colfam_check('t')", "");
+  }
+}
+END_TEST
+
+/* The object of before the RENAME stays in the transaction when the DROP takes the newest one out. */
+START_TEST(dropped_with_an_older_object_in_the_transaction) {
+  twins_insert(a, 1, 30);
+  sql_ok(a, "INSERT INTO t(t) VALUES('flush')");
+  twins_insert(a, 31, 60);
+  sql_ok(a, "BEGIN; INSERT INTO t VALUES(100, 1); INSERT INTO t(t) VALUES('compact');"
+            "ALTER TABLE t RENAME TO u; INSERT INTO u VALUES(101, 1); DROP TABLE u; COMMIT;"
+            "DROP TABLE o;" TWINS_SCHEMA);
+  twins_insert(a, 1, 5);
+  ck_assert_int_ne(access(sql_path("app.db-colfam"), F_OK), 0);
+}
+END_TEST
+
 START_TEST(renamed_and_committed_with_writes_before_and_after) {
   twins_insert(a, 1, 3);
   sql_ok(a, "BEGIN");
@@ -175,6 +204,8 @@ static void add(Suite *suite, const char *name, SFun open) {
   tcase_add_test(tc, created_and_created_again_after_rollback_to);
   tcase_add_test(tc, rename_rolled_back_to_then_commit);
   tcase_add_test(tc, first_written_after_a_rename_that_is_rolled_back_to);
+  tcase_add_test(tc, renamed_and_dropped_then_rolled_back_to_then_commit);
+  tcase_add_test(tc, dropped_with_an_older_object_in_the_transaction);
   tcase_add_test(tc, renamed_and_committed_with_writes_before_and_after);
   tcase_add_test(tc, three_objects_of_one_table_in_one_transaction);
   tcase_add_test(tc, option_set_in_a_rolled_back_transaction_is_undone);
