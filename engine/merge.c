@@ -6,7 +6,8 @@
 ** and the root is equal to both, one of them is then a child of the root.
 **
 ** Invariant while valid, forward: every source stands at its first entry >= the shown key (at its end
-** when it has none); backward: at its last entry <= the shown key. A change of direction re-establishes it by seeking every source.
+** when it has none); backward: at its last entry <= the shown key. A change of direction re-establishes
+** it by seeking every source.
 ** Thread rule: one thread at a time. */
 #include "merge.h"
 

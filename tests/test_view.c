@@ -57,6 +57,7 @@ static kv_status view_of(const struct kv_file_info *infos, size_t n, uint64_t la
 static struct kv_view *sound_view(const struct row *rows, size_t n) {
   struct kv_file_info infos[16];
   struct kv_view *view = NULL;
+  memset(infos, 0, sizeof infos);
   struct kv_err err = {.status = KV_OK};
   make_infos(rows, n, infos);
   kv_status status = view_of(infos, n, 100, &view, &err);
