@@ -74,17 +74,18 @@ static void find_candidates(struct multi *multi, size_t n) {
 }
 
 static void group_by_block(struct multi *multi) {
+  struct group *end = multi->groups;
   uint32_t block = 0;
   for (size_t i = 0; i < multi->candidate_count; i++) {
     struct kv_slice key = multi->lookups[multi->candidates[i]].key;
     block = kv_fences_find(&multi->table->parts.fences, key, block);
-    struct group *last = multi->group_count ? &multi->groups[multi->group_count - 1] : NULL;
-    if (last && last->block == block) {
-      last->count++;
+    if (end > multi->groups && end[-1].block == block) {
+      end[-1].count++;
     } else {
-      multi->groups[multi->group_count++] = (struct group){.first = i, .count = 1, .block = block};
+      *end++ = (struct group){.first = i, .count = 1, .block = block};
     }
   }
+  multi->group_count = (size_t)(end - multi->groups);
   struct kv_stats *stats = multi->table->stats;
   kv_stats_add(stats, KV_STAT_MULTI_GET_BLOCKS, multi->group_count);
   kv_stats_add(stats, KV_STAT_MULTI_GET_BLOCKS_SHARED, multi->candidate_count - multi->group_count);

@@ -26,7 +26,8 @@ static void free_row(struct row *row) {
 }
 
 void rows_add(struct rows *rows, struct kv_slice key, struct kv_slice value, bool deleted) {
-  rows->items = realloc(rows->items, (rows->count + 1) * sizeof *rows->items);
+  bool full = !(rows->count & (rows->count - 1)); /* 0 or a power of two: capacity doubles */
+  if (full) rows->items = realloc(rows->items, (2 * rows->count + 1) * sizeof *rows->items);
   rows->items[rows->count++] = (struct row){copy_of(key), copy_of(value), deleted};
 }
 
