@@ -1,0 +1,361 @@
+/* IN lists of every size, for keys of every form, in every place where a key can live: the rows of the
+** ordinary table, by one multi-get, whose counters tell what it touched. */
+#include <stdio.h>
+#include <string.h>
+
+#include "harness_sql.h"
+
+static sqlite3 *db;
+
+static void open_database(void) {
+  db = sql_open(sql_path("lists.db"));
+  sql_ok(db, "PRAGMA synchronous = off");
+}
+
+static void close_database(void) {
+  sql_close(db);
+}
+
+/* The largest list has 70,000 keys; every second one of them is in the table. */
+enum { ROWS = 35000 };
+
+/* A number i becomes a key by these; `list` holds the keys of a list. */
+struct key_form {
+  const char *columns;
+  const char *key;    /* of i, without the columns bound by = */
+  const char *row;    /* of i: all key columns */
+  const char *lookup; /* what stands before IN */
+  const char *plan;
+};
+
+static const struct key_form key_forms[] = {
+    {"k INT PRIMARY KEY, v", "i", "i", "k", "multi-get k"},
+    {"k INTEGER PRIMARY KEY, v", "i", "i", "k", "multi-get k"},
+    {"k TEXT PRIMARY KEY, v", "printf('key %06d', i)", "printf('key %06d', i)", "k", "multi-get k"},
+    {"k BLOB, v, PRIMARY KEY(k DESC)", "CAST(i AS BLOB)", "CAST(i AS BLOB)", "k", "multi-get k"},
+    {"a TEXT, b INT, v, PRIMARY KEY(a, b DESC)", "i", "'one', i", "a = 'one' AND b",
+     "multi-get a,b"},
+};
+enum { FORMS = sizeof key_forms / sizeof *key_forms };
+
+/* ---- Places */
+
+enum place { BATCH, MEMTABLE, ONE_RUN, RUNS, COMPACTED, DELETED, MIXED, PLACES };
+
+/* The same on the ordinary table o and the colfam table t. */
+static void on_both(const char *format, const char *a, const char *b) {
+  const char *names[] = {"o", "t"};
+  for (int i = 0; i < 2; i++) {
+    char *sql = sqlite3_mprintf(format, names[i], a, b);
+    sql_ok(db, sql);
+    sqlite3_free(sql);
+  }
+}
+
+/* The rows 2 * j with j % of = part. */
+static void insert_part(const struct key_form *form, int part, int of, const char *value) {
+  char where[64], select[512];
+  snprintf(where, sizeof where, "i %% 2 = 0 AND i / 2 %% %d = %d", of, part);
+  snprintf(select, sizeof select, "SELECT %s, '%s ' || i FROM numbers WHERE %s ORDER BY i",
+           form->row, value, where);
+  on_both("INSERT OR REPLACE INTO %s %s", select, "");
+}
+
+static void delete_part(int part, int of) {
+  char where[64];
+  snprintf(where, sizeof where, "CAST(substr(v, instr(v, ' ') + 1) AS INT) / 2 %% %d = %d", of,
+           part);
+  on_both("DELETE FROM %s WHERE %s", where, "");
+}
+
+static void flush(void) {
+  sql_ok(db, "INSERT INTO t(t) VALUES('flush')");
+}
+
+/* Every part lies in another place; some rows are overwritten, some deleted, at each level. */
+static void fill_mixed(const struct key_form *form) {
+  for (int i = 0; i < 5; i++) {
+    insert_part(form, i, 7, "run");
+    if (i) insert_part(form, i - 1, 21, "newer run");
+    delete_part(i, 35);
+    flush();
+    if (i == 2) sql_ok(db, "INSERT INTO t(t) VALUES('compact')");
+  }
+  insert_part(form, 5, 7, "memtable");
+  delete_part(8, 49);
+  sql_ok(db, "BEGIN");
+  insert_part(form, 6, 7, "batch");
+  insert_part(form, 3, 70, "newest");
+  delete_part(9, 40);
+}
+
+static void fill_runs(const struct key_form *form) {
+  for (int i = 0; i < 4; i++) {
+    insert_part(form, i, 4, "run");
+    flush();
+  }
+}
+
+static void fill(const struct key_form *form, enum place place) {
+  if (place == MIXED) {
+    fill_mixed(form);
+    return;
+  }
+  if (place == RUNS || place == COMPACTED) {
+    fill_runs(form);
+    if (place == COMPACTED) sql_ok(db, "INSERT INTO t(t) VALUES('compact')");
+    return;
+  }
+  if (place == BATCH) sql_ok(db, "BEGIN");
+  insert_part(form, 0, 1, "row");
+  if (place == ONE_RUN || place == DELETED) flush();
+  if (place == DELETED) delete_part(1, 2);
+  if (place == DELETED) on_both("DELETE FROM %s", "", "");
+}
+
+static void make_tables(const struct key_form *form, enum place place) {
+  sql_okf(db, "CREATE VIRTUAL TABLE t USING colfam(%s)", form->columns);
+  sql_okf(db, "CREATE TABLE o(%s)%s", form->columns,
+          strstr(form->columns, "INTEGER") ? "" : " WITHOUT ROWID");
+  sql_okf(db,
+          "CREATE TEMP TABLE numbers(i INTEGER PRIMARY KEY);"
+          "WITH RECURSIVE n(i) AS (VALUES(0) UNION ALL SELECT i + 1 FROM n LIMIT %d)"
+          "INSERT INTO numbers SELECT i FROM n;"
+          "CREATE TEMP TABLE list(k)",
+          2 * ROWS);
+  fill(form, place);
+}
+
+/* ---- Lists */
+
+static sqlite3_int64 stat(const char *name) {
+  char sql[200];
+  snprintf(sql, sizeof sql, "SELECT value FROM colfam_stats WHERE table_name = 't' AND name = '%s'",
+           name);
+  return sql_int(db, sql);
+}
+
+/* `size` keys spread over all numbers, half of them absent. */
+static void make_list(const struct key_form *form, int size) {
+  sql_ok(db, "DELETE FROM list");
+  if (size)
+    sql_okf(db, "INSERT INTO list SELECT %s FROM numbers WHERE i %% %d = %d", form->key,
+            2 * ROWS / size, size > 1 && size < 2 * ROWS ? 1 : 0);
+  sql_okf(db, "DELETE FROM list WHERE rowid > %d", size);
+  if (size >= 32) ck_assert_int_eq(sql_int(db, "SELECT count(*) FROM list"), size);
+}
+
+/* The list as SQL text. */
+static char *literal_list(void) {
+  return sql_query(db, "SELECT ifnull(group_concat(quote(k), ', '), '') FROM list");
+}
+
+static char *list_query(const struct key_form *form, const char *table, const char *list,
+                        const char *order) {
+  return sqlite3_mprintf("SELECT * FROM %s WHERE %s IN (%s) %s", table, form->lookup, list, order);
+}
+
+/* Rows as the ordinary table's; one multi-get. */
+static void check_list(const struct key_form *form, const char *list, int size, const char *order) {
+  char *query = list_query(form, "t", list, order), *other = list_query(form, "o", list, order);
+  sqlite3_int64 calls = stat("multi_gets"), keys = stat("multi_get_keys");
+  sql_same(db, query, other);
+  if (size > 1) {
+    ck_assert_int_eq(stat("multi_gets") - calls, 1);
+    ck_assert_int_eq(stat("multi_get_keys") - keys, size);
+    sql_plan(db, query, form->plan);
+  }
+  sqlite3_free(query);
+  sqlite3_free(other);
+}
+
+static void check_list_texts(const struct key_form *form, int size) {
+  static const char json[] = "SELECT value FROM json_each((SELECT json_group_array(k) FROM list))";
+  char *literals = literal_list();
+  check_list(form, literals, size, "");
+  sqlite3_free(literals);
+  if (!strstr(form->columns, "BLOB")) check_list(form, json, size, "");
+}
+
+/* The longest list is written out for one form of keys only: parsing it takes longer than the answer. */
+static void check_lists(const struct key_form *form, int size) {
+  const char *key = form->columns[0] == 'a' ? "b" : "k";
+  char order[64];
+  make_list(form, size);
+  if (size <= 1000 || form == key_forms) check_list_texts(form, size);
+  check_list(form, "SELECT k FROM list", size, "");
+  snprintf(order, sizeof order, "ORDER BY %s DESC LIMIT 50", key);
+  check_list(form, "SELECT k FROM list", size, order);
+  snprintf(order, sizeof order, "ORDER BY %s LIMIT 2000 OFFSET 10", key);
+  check_list(form, "SELECT k FROM list", size, order);
+}
+
+START_TEST(lists_of_every_size_in_every_place) {
+  static const int sizes[] = {0, 1, 32, 33, 1000, 2 * ROWS};
+  const struct key_form *form = &key_forms[_i / PLACES];
+  enum place place = (enum place)(_i % PLACES);
+  make_tables(form, place);
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) check_lists(form, sizes[i]);
+  if (!sqlite3_get_autocommit(db)) sql_ok(db, "COMMIT");
+  close_database();
+  open_database();
+  sql_same(db, "SELECT count(*), min(v), max(v) FROM t", "SELECT count(*), min(v), max(v) FROM o");
+  sql_rows(db, "SELECT * FROM colfam_check('t')", "");
+}
+END_TEST
+
+/* ---- Counters */
+
+START_TEST(list_of_100_over_4_runs_passes_each_filter_once) {
+  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, v, block_bytes = 1024,"
+             " compression = none)");
+  for (int run = 0; run < 4; run++)
+    sql_okf(db,
+            "WITH RECURSIVE n(i) AS (VALUES(%d) UNION ALL SELECT i + 4 FROM n WHERE i < 1990)"
+            "INSERT INTO t SELECT i, printf('%%.100c', 'x') FROM n;"
+            "INSERT INTO t(t) VALUES('flush')",
+            run);
+  ck_assert_int_eq(sql_int(db, "SELECT count(*) FROM colfam_files('t')"), 4);
+  close_database();
+  open_database();
+  static const char query[] =
+      "SELECT count(v) FROM t WHERE k IN (SELECT value FROM json_each((WITH RECURSIVE n(i) AS"
+      " (VALUES(500) UNION ALL SELECT i + 1 FROM n LIMIT 100) SELECT json_group_array(i) FROM n)))";
+  sql_plan(db, query, "multi-get k");
+  sql_rows(db, "SELECT count(*) FROM t WHERE k = -1", "0");
+  sqlite3_int64 calls = stat("multi_gets"), keys = stat("multi_get_keys"), gets = stat("gets");
+  sqlite3_int64 passes = stat("multi_get_filter_passes"), checks = stat("filter_checks");
+  sqlite3_int64 distinct = stat("multi_get_blocks"), read = stat("blocks_read");
+  sql_rows(db, query, "100");
+  ck_assert_int_eq(stat("multi_gets") - calls, 1);
+  ck_assert_int_eq(stat("multi_get_keys") - keys, 100);
+  ck_assert_int_eq(stat("gets"), gets);
+  ck_assert_int_eq(stat("multi_get_filter_passes") - passes, 4);
+  ck_assert_int_le(stat("filter_checks") - checks, 400);
+  sqlite3_int64 blocks = stat("multi_get_blocks") - distinct;
+  ck_assert_int_le(stat("blocks_read") - read, blocks);
+  /* 25 neighbouring rows a run, 8 or 9 a block; and a block for each filter's mistake. */
+  ck_assert_int_le(blocks, 4 * 5 + stat("filter_false_positives"));
+  ck_assert_int_ge(stat("multi_get_blocks_shared"), 100 - blocks);
+  read = stat("blocks_read");
+  sql_rows(db, query, "100");
+  ck_assert_int_eq(stat("blocks_read"), read);
+}
+END_TEST
+
+START_TEST(list_of_absent_keys_reads_almost_no_block) {
+  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, v, block_bytes = 1024);"
+             "WITH RECURSIVE n(i) AS (VALUES(0) UNION ALL SELECT i + 2 FROM n LIMIT 20000)"
+             "INSERT INTO t SELECT i, i FROM n; INSERT INTO t(t) VALUES('flush');"
+             "CREATE TABLE absent(i); WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL"
+             " SELECT i + 2 FROM n LIMIT 1000) INSERT INTO absent SELECT i FROM n");
+  sqlite3_int64 useful = stat("filter_useful"), blocks = stat("multi_get_blocks");
+  sql_rows(db, "SELECT count(*) FROM t WHERE k IN (SELECT i FROM absent)", "0");
+  ck_assert_int_ge(stat("filter_useful") - useful, 950);
+  ck_assert_int_le(stat("multi_get_blocks") - blocks, 50);
+}
+END_TEST
+
+/* ---- What a list may hold */
+
+static void make_small_tables(const char *type) {
+  sql_okf(db,
+          "CREATE VIRTUAL TABLE t USING colfam(k %s PRIMARY KEY, v);"
+          "CREATE TABLE o(k %s PRIMARY KEY, v) WITHOUT ROWID;"
+          "INSERT INTO o VALUES(1, 'one'), ('a', 'text'), (x'61', 'blob'), (2.5, 'real'),"
+          " ('1e1', 'ten'), (-0.0, 'zero'), (9007199254740993, 'big'), ('', 'empty'), (x'', 'e');"
+          "INSERT INTO t SELECT * FROM o",
+          type, type);
+}
+
+START_TEST(lists_with_duplicates_nulls_and_mixed_types) {
+  static const char *const lists[] = {
+      "1, 1, 1.0, '1', 1",
+      "NULL, 1, NULL",
+      "NULL, NULL",
+      "1, 'a', x'61', 2.5, NULL, '', x''",
+      "'2.5', '1e1', 10, '10', 10.0, 0, -0.0, '0'",
+      "9007199254740992, 9007199254740993, 9007199254740993.0",
+      "SELECT v FROM o",
+      "SELECT k FROM o",
+      "SELECT k FROM t",
+      "SELECT k FROM o WHERE 0",
+      "VALUES(1), ('a'), (NULL)",
+      "SELECT CAST(k AS TEXT) FROM o",
+      "SELECT CAST(k AS BLOB) FROM o",
+      "SELECT value FROM json_each('[1, 1.0, \"a\", null, 2.5, true, [1], {}]')",
+  };
+  static const char *const types[] = {"", "BLOB", "TEXT", "INT", "REAL", "NUMERIC"};
+  make_small_tables(types[_i]);
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    for (int negated = 0; negated < 2; negated++) {
+      char *form = sqlite3_mprintf("SELECT k, v FROM %%s WHERE k %sIN (%s)", negated ? "NOT " : "",
+                                   lists[i]);
+      char *query = sqlite3_mprintf(form, "t"), *other = sqlite3_mprintf(form, "o");
+      sql_same(db, query, other);
+      sqlite3_free(form);
+      sqlite3_free(query);
+      sqlite3_free(other);
+    }
+  }
+}
+END_TEST
+
+START_TEST(two_lists_on_a_composite_key_and_beside_other_conditions) {
+  static const char *const conditions[] = {
+      "a IN (1, 2, 3) AND b IN ('x', 'z')",
+      "a IN (3, 1) AND b = 'y'",
+      "a = 2 AND b IN ('z', 'x', 'x', NULL)",
+      "a IN (SELECT a FROM o WHERE b = 'x') AND b > 'x'",
+      "a IN (1, 2) AND a IN (2, 3) AND b IN ('x', 'y')",
+      "(a, b) IN (VALUES(1, 'x'), (2, 'y'), (9, 'z'))",
+      "a = 1 OR a = 3 OR a = 1",
+      "a IN (1, 2) AND b BETWEEN 'x' AND 'y' AND v IN (1, 2, 3, 4)",
+      "a IN (5, 6) AND b IN ('x')",
+      "a IN (1, 2, 3) AND b IN ('x', 'z') ORDER BY a DESC, b",
+      "a IN (1, 2, 3) AND b IN ('x', 'z') ORDER BY b, a",
+      "a IN (1, 2, 3) AND b IN ('x', 'z') ORDER BY a, b DESC LIMIT 2 OFFSET 1",
+  };
+  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(a, b TEXT, v, PRIMARY KEY(a, b DESC));"
+             "CREATE TABLE o(a, b TEXT, v, PRIMARY KEY(a, b DESC)) WITHOUT ROWID;"
+             "INSERT INTO o SELECT a.value, b.value, a.value + b.id FROM json_each('[1,2,3,4]') a,"
+             " json_each('[\"x\",\"y\",\"z\"]') b; INSERT INTO t SELECT * FROM o");
+  for (size_t i = 0; i < sizeof conditions / sizeof *conditions; i++) {
+    char *query = sqlite3_mprintf("SELECT * FROM t WHERE %s", conditions[i]);
+    char *other = sqlite3_mprintf("SELECT * FROM o WHERE %s", conditions[i]);
+    sql_same(db, query, other);
+    sqlite3_free(query);
+    sqlite3_free(other);
+  }
+}
+END_TEST
+
+START_TEST(lists_that_write_the_table_they_read) {
+  make_small_tables("");
+  on_both("DELETE FROM %s WHERE k IN (SELECT k FROM t WHERE v > 'one')", "", "");
+  sql_same(db, "SELECT * FROM t", "SELECT * FROM o");
+  on_both("UPDATE %s SET v = v || '!' WHERE k IN (SELECT k FROM t)", "", "");
+  sql_same(db, "SELECT * FROM t", "SELECT * FROM o");
+  sql_ok(db, "DELETE FROM t WHERE k IN (SELECT k FROM o)");
+  sql_rows(db, "SELECT count(*) FROM t", "0");
+}
+END_TEST
+
+static Suite *suite(void) {
+  Suite *s = suite_create("sql_inlists");
+  TCase *tc = tcase_create("inlists");
+  tcase_add_checked_fixture(tc, open_database, close_database);
+  tcase_set_timeout(tc, 30);
+  tcase_add_loop_test(tc, lists_of_every_size_in_every_place, 0, FORMS * PLACES);
+  tcase_add_test(tc, list_of_100_over_4_runs_passes_each_filter_once);
+  tcase_add_test(tc, list_of_absent_keys_reads_almost_no_block);
+  tcase_add_loop_test(tc, lists_with_duplicates_nulls_and_mixed_types, 0, 6);
+  tcase_add_test(tc, two_lists_on_a_composite_key_and_beside_other_conditions);
+  tcase_add_test(tc, lists_that_write_the_table_they_read);
+  suite_add_tcase(s, tc);
+  return s;
+}
+
+int main(void) {
+  return harness_run(suite());
+}
