@@ -87,7 +87,7 @@ static void aggregates(struct random_sql *g) {
   random_add(g, "SELECT ");
   sqlite3_str_appendf(g->text, RANDOM_OF(g, forms), column);
   random_add(g, " FROM %s AS q", table->name);
-  g->or_allowed = false;
+  g->or_allowed = g->casts_allowed = false;
   if (random_once_in(g, 3)) return;
   where(g, table, "q");
 }

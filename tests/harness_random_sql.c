@@ -152,7 +152,7 @@ static void insert_into(struct random_sql *g, const struct random_table *table) 
     random_add(g, "REPLACE INTO %s", table->name);
   } else {
     const char *mode = RANDOM_OF(g, modes);
-    g->strict_mode = !*mode || strstr(mode, "ABORT") || strstr(mode, "ROLLBACK");
+    g->strict_mode = !*mode || strstr(mode, "ABORT");
     random_add(g, "INSERT %s INTO %s", mode, table->name);
   }
 }
@@ -304,7 +304,7 @@ static void update(struct random_sql *g, const struct random_table *table) {
   bool key_changes = swap || is_key(table, column);
   const char *mode = RANDOM_OF(g, modes);
   if (key_changes && strstr(mode, "REPLACE")) mode = "OR ABORT";
-  g->strict_mode = !*mode || strstr(mode, "ABORT") || strstr(mode, "ROLLBACK");
+  g->strict_mode = !*mode || strstr(mode, "ABORT");
   g->or_allowed = !key_changes && !*mode;
   random_add(g, "UPDATE %s %s SET ", mode, table->name);
   if (swap) {
@@ -418,7 +418,7 @@ static void begin_statement(struct random_sql *g, struct random_statement *state
   statement->in_order = true;
   g->statement = statement;
   g->text = sqlite3_str_new(NULL);
-  g->or_allowed = g->bindable = true;
+  g->or_allowed = g->casts_allowed = g->bindable = true;
   g->strict_mode = g->ambiguous = false;
 }
 

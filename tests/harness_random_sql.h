@@ -45,6 +45,7 @@ struct random_sql {
   sqlite3_str *text;
   struct random_statement *statement; /* being written */
   bool or_allowed;
+  bool casts_allowed;
   bool bindable;
   bool strict_mode; /* the statement's conflict mode undoes all of a failing statement */
   /* One number may equal several texts: ordinary tables then take ORDER BY for granted (SQLite's fault). */

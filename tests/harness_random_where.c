@@ -142,7 +142,11 @@ static void term(struct random_sql *g, const char *column, const char *type) {
       converted(g, column, type);
       break;
     case 6:
-      casted(g, column);
+      if (g->casts_allowed) {
+        casted(g, column);
+      } else {
+        fixed(g, column);
+      }
       break;
     case 7:
       fixed(g, column);
