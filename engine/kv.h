@@ -188,8 +188,9 @@ struct kv_job;
 /* Holds a reference to the view. */
 kv_status kv_job_new(struct kv_view *view, enum kv_job_kind kind, struct kv_job **job,
                      struct kv_err *err);
-/* A bounded piece of work (about 1 MiB of input). *done when the output is written, synced, read back and
-** its rows and digest equal to the input's (KV_CORRUPT otherwise). After a failure only free. */
+/* A bounded piece of work (about 1 MiB of input, or one output read back). *done when the output is
+** written, synced, read back and its rows and digest equal to the input's (KV_CORRUPT otherwise). After a
+** failure only free. */
 kv_status kv_job_step(struct kv_job *job, bool *done, struct kv_err *err);
 /* Entries worked through and in all, for progress rows. */
 void kv_job_progress(const struct kv_job *job, uint64_t *done, uint64_t *total);

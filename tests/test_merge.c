@@ -138,12 +138,13 @@ static const char *current(const struct kv_iter *iter) {
 
 static void expect_walk(struct kv_iter *iter, bool backward, const char *want) {
   char got[512] = "";
+  size_t size = 0;
   if (backward)
     kv_iter_seek_last(iter);
   else
     kv_iter_seek_first(iter);
   while (iter->valid) {
-    strcat(strcat(got, current(iter)), " ");
+    size += (size_t)snprintf(got + size, sizeof got - size, "%s ", current(iter));
     if (backward)
       kv_iter_prev(iter);
     else
