@@ -19,11 +19,18 @@ SQLITE_EXTENSION_INIT1
 #define LOADED SQLITE_OK_LOAD_PERMANENTLY
 #endif
 
-static int is_loaded(sqlite3 *db) {
+static int can_prepare(sqlite3 *db, const char *sql) {
   sqlite3_stmt *statement = NULL;
-  int rc = sqlite3_prepare_v2(db, "SELECT colfam_version()", -1, &statement, NULL);
+  int rc = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
   sqlite3_finalize(statement);
   return rc == SQLITE_OK;
+}
+
+/* A statement that works follows the one that may fail: sqlite3_open fails after an automatic extension
+** that leaves an error behind on the connection. */
+static int is_loaded(sqlite3 *db) {
+  int loaded = can_prepare(db, "SELECT colfam_version()");
+  return can_prepare(db, "SELECT 1") && loaded;
 }
 
 __attribute__((visibility("default"))) int sqlite3_colfam_init(sqlite3 *db, char **message,
