@@ -19,6 +19,8 @@ enum { BAD_ROWS_MAX = 100 };
 
 struct check {
   struct colfam_anchor anchor;
+  uint64_t
+      flushed_seq; /* in t_cfmeta now: a COMMIT that failed may have published a flush already */
   struct colfam_list *list;
 };
 
@@ -102,6 +104,7 @@ static int check_catalog(struct check *check, char **message) {
   struct colfam_snapshot snapshot;
   int rc = colfam_catalog_read_meta(catalog, &meta, message);
   if (rc) return rc;
+  check->flushed_seq = meta.flushed_seq;
   rc = colfam_catalog_read_snapshot(catalog, &meta, &snapshot, message);
   if (!rc) colfam_snapshot_release(&snapshot);
   return rc;
@@ -133,12 +136,11 @@ static kv_status check_log_row(const struct kv_log_row *row, const uint8_t uuid[
   return status;
 }
 
-static kv_status read_log(const struct kv_log_source *source, const struct kv_log_state *state,
+static kv_status read_log(const struct kv_log_source *source, uint64_t expected, uint64_t last,
                           const uint8_t uuid[16], struct kv_err *err) {
-  uint64_t expected = state->flushed_seq + 1;
   uint64_t gen = 0;
   kv_status status = source->open(source->ctx, expected, err);
-  for (; status == KV_OK && expected <= state->last_seq; expected++) {
+  for (; status == KV_OK && expected <= last; expected++) {
     struct kv_log_row row;
     bool found = false;
     status = source->next(source->ctx, &row, &found, err);
@@ -156,7 +158,9 @@ static int check_log(struct check *check) {
   struct colfam_log_reader reader = {.catalog = catalog, .last_seq = state->last_seq};
   struct kv_log_source source = colfam_log_source(&reader);
   struct kv_err err = {0};
-  kv_status status = read_log(&source, state, catalog->uuid, &err);
+  uint64_t flushed =
+      state->flushed_seq > check->flushed_seq ? state->flushed_seq : check->flushed_seq;
+  kv_status status = read_log(&source, flushed + 1, state->last_seq, catalog->uuid, &err);
   colfam_log_reader_close(&reader);
   return settle(check, status, &err, -1);
 }

@@ -145,6 +145,13 @@ static struct colfam_txn *next_orphan(struct colfam_table **table) {
   return NULL;
 }
 
+/* No object of such a table is left to let go of the statements used here: closing the connection would
+** fail. */
+static void close_catalogs(struct colfam_conn *conn) {
+  for (struct colfam_table *table = conn->tables; table; table = table->next)
+    if (table->vtab_count == 0) colfam_catalog_close(&table->catalog);
+}
+
 static int drops_sync(sqlite3_vtab *vtab) {
   struct colfam_conn *conn = ((struct drops_vtab *)vtab)->conn;
   int rc = SQLITE_OK;
@@ -158,6 +165,7 @@ static int drops_sync(sqlite3_vtab *vtab) {
   struct colfam_table *table = conn->tables;
   struct colfam_txn *txn;
   while (rc == SQLITE_OK && (txn = next_orphan(&table))) rc = colfam_txn_sync(txn, &vtab->zErrMsg);
+  close_catalogs(conn);
   return rc;
 }
 

@@ -32,6 +32,7 @@ struct held {
 struct conn {
   const char *title;
   sqlite3 *db;
+  sqlite3_stmt *find;
   sqlite3_stmt *full[MODEL_TABLES][2];
   char full_name[MODEL_TABLES][16]; /* the name that full[i][0] was prepared for */
   struct held held;
@@ -114,12 +115,15 @@ static void must(struct model *m, struct conn *c, const char *sql) {
 /* The name that the table has now in the eyes of this connection; NULL: absent, or the database is busy. */
 static const char *name_of(struct conn *c, int pair) {
   const char *const *names = model_tables[pair].names;
-  for (int i = 0; i < 2; i++) {
-    if (sqlite3_table_column_metadata(c->db, "main", names[i], NULL, NULL, NULL, NULL, NULL,
-                                      NULL) == SQLITE_OK)
-      return names[i];
+  int at = -1;
+  if (!c->find) {
+    const char *sql = "SELECT name = ?2 FROM sqlite_schema WHERE name IN (?1, ?2)";
+    if (sqlite3_prepare_v2(c->db, sql, -1, &c->find, NULL) != SQLITE_OK) return NULL;
   }
-  return NULL;
+  for (int i = 0; i < 2; i++) sqlite3_bind_text(c->find, i + 1, names[i], -1, SQLITE_STATIC);
+  if (sqlite3_step(c->find) == SQLITE_ROW) at = sqlite3_column_int(c->find, 0);
+  sqlite3_reset(c->find);
+  return at < 0 ? NULL : names[at];
 }
 
 /* ---- The same to both tables of a pair */
@@ -202,6 +206,8 @@ static bool prepare_full(struct model *m, struct conn *c, int pair, const char *
 }
 
 static void finalize_full(struct conn *c) {
+  sqlite3_finalize(c->find);
+  c->find = NULL;
   for (int pair = 0; pair < MODEL_TABLES; pair++) {
     for (int i = 0; i < 2; i++) {
       sqlite3_finalize(c->full[pair][i]);

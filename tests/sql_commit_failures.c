@@ -158,6 +158,32 @@ START_TEST(table_dropped_after_a_failed_commit_published_a_compaction) {
 }
 END_TEST
 
+START_TEST(connection_closed_after_a_failed_commit_of_a_drop) {
+  twins_insert(a, 1, 50);
+  sql_ok(a, "INSERT INTO t(t) VALUES('flush'); BEGIN");
+  twins_insert(a, 51, 60);
+  sql_ok(a, "DROP TABLE t");
+  sqlite3_stmt *reader = twins_reader("o");
+  sql_fails(a, "COMMIT", SQLITE_BUSY, NULL);
+  sql_close(a);
+  sqlite3_finalize(reader);
+  a = twins_connect();
+  ck_assert_int_eq(sql_int(a, "SELECT count(*) FROM t"), 50);
+}
+END_TEST
+
+START_TEST(check_after_a_failed_commit_published_a_flush) {
+  for (int i = 0; i < 10; i++) twins_insert(a, i, i);
+  sql_ok(a, "BEGIN; INSERT INTO t(t) VALUES('flush')");
+  sqlite3_stmt *reader = twins_reader("o");
+  sql_fails(a, "COMMIT", SQLITE_BUSY, NULL);
+  sql_rows(a, "SELECT * FROM colfam_check('t')", "");
+  sqlite3_finalize(reader);
+  sql_ok(a, "COMMIT");
+  sql_rows(a, "SELECT * FROM colfam_check('t')", "");
+}
+END_TEST
+
 START_TEST(release_of_the_outermost_savepoint_fails_then_works) {
   twins_insert(a, 1, 2);
   sql_ok(a, "SAVEPOINT s");
@@ -286,6 +312,8 @@ int main(void) {
   tcase_add_test(tc, flush_published_by_a_failed_commit_then_compact);
   tcase_add_test(tc, compact_published_by_a_failed_commit_then_flush);
   tcase_add_test(tc, table_dropped_after_a_failed_commit_published_a_compaction);
+  tcase_add_test(tc, connection_closed_after_a_failed_commit_of_a_drop);
+  tcase_add_test(tc, check_after_a_failed_commit_published_a_flush);
   tcase_add_test(tc, release_of_the_outermost_savepoint_fails_then_works);
   tcase_add_test(tc, vetoed_commit_rolls_back_both);
   tcase_add_test(tc, deferred_foreign_key_fails_the_commit_then_is_mended);
