@@ -338,17 +338,16 @@ static int model_move(const struct model *model, int at, int by) {
   return at;
 }
 
+static bool shows(const struct kv_iter *iter, const struct entry *entry) {
+  return kv_slice_equal(iter->key, text(entry->key)) && iter->deleted == entry->deleted &&
+         kv_slice_equal(iter->value, text(entry->value));
+}
+
 static void expect_at(const struct kv_iter *iter, const struct model *model, int at,
                       uint64_t seed) {
   bool valid = at >= 0 && at < KEY_COUNT;
-  ck_assert_msg(iter->valid == valid, "seed %llu: valid %d at %d", (unsigned long long)seed,
-                iter->valid, at);
-  if (!valid) return;
-  const struct entry *entry = &model->entries[at];
-  ck_assert_msg(kv_slice_equal(iter->key, text(entry->key)) && iter->deleted == entry->deleted &&
-                    kv_slice_equal(iter->value, text(entry->value)),
-                "seed %llu: %s at %s=%s", (unsigned long long)seed, current(iter), entry->key,
-                entry->value);
+  if (iter->valid == valid && (!valid || shows(iter, &model->entries[at]))) return;
+  ck_abort_msg("seed %llu: \"%s\" at %d", (unsigned long long)seed, current(iter), at);
 }
 
 static int random_seek(struct kv_iter *iter, const struct model *model,
