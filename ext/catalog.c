@@ -295,7 +295,8 @@ enum {
   SEEN_NONCE = 4,
   SEEN_ROWS = 8,
   SEEN_READER = 16,
-  SEEN_ALL = 31
+  SEEN_WRITER = 32,
+  SEEN_ALL = 63
 };
 
 /* One row of t_cfmeta into *meta; unknown names are a later version's and no concern of readers. */
@@ -321,6 +322,10 @@ static int take_meta(struct colfam_catalog *catalog, sqlite3_stmt *row, struct c
   if (strcmp(name, "flushed_nonce") == 0)
     meta->flushed_nonce = (uint64_t)number, *seen |= SEEN_NONCE;
   if (strcmp(name, "flushed_rows") == 0) meta->flushed_rows = number, *seen |= SEEN_ROWS;
+  if (strcmp(name, "lowest_writer") == 0) {
+    *seen |= SEEN_WRITER;
+    meta->writable = number <= FORMAT_VERSION;
+  }
   if (strcmp(name, "lowest_reader") == 0) {
     *seen |= SEEN_READER;
     if (number > FORMAT_VERSION)

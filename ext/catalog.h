@@ -60,6 +60,7 @@ struct colfam_meta {
   uint64_t flushed_seq;
   uint64_t flushed_nonce;
   int64_t flushed_rows;
+  bool writable; /* lowest_writer is not above our format */
   struct colfam_options options;
 };
 /* SQLITE_CORRUPT_VTAB for damaged or missing rows, SQLITE_ERROR for a newer format. */

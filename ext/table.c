@@ -61,6 +61,7 @@ static int refresh(struct colfam_table *table, unsigned version, char **message)
     return colfam_error(message, SQLITE_CORRUPT_VTAB, "table %s: its uuid in %s_cfmeta has changed",
                         table->catalog.table, table->catalog.table);
   set_options(table, &meta.options);
+  table->writable = meta.writable;
   struct kv_view *view = NULL;
   rc = build_view(table, &meta, &view, message);
   if (rc != SQLITE_OK) return rc;

@@ -28,6 +28,7 @@ struct colfam_table {
   /* The cached view: good while DATA_VERSION is the same (invariant 1, Currency). */
   struct kv_view *view;
   unsigned data_version;
+  bool writable;      /* as t_cfmeta said last */
   bool dead_rows;     /* t_cflog may hold rows at or below flushed_seq */
   bool renamed;       /* the transaction in progress may have renamed it */
   bool options_stale; /* a rolled-back command may have changed options */

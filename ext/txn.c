@@ -40,14 +40,24 @@ static void txn_free(struct colfam_txn *txn) {
   sqlite3_free(txn);
 }
 
+/* The base view of a table that may be written to, with the commit's statements prepared. */
+static int take_base(struct colfam_table *table, struct kv_view **base, char **message) {
+  int rc = colfam_table_view(table, base, message);
+  if (rc != SQLITE_OK) return rc;
+  if (table->writable)
+    rc = colfam_catalog_prepare_writes(&table->catalog, message);
+  else
+    rc = colfam_error(message, SQLITE_READONLY,
+                      "table %s: written by a newer colfam: this library may read it, not write it",
+                      table->catalog.table);
+  if (rc != SQLITE_OK) kv_view_unref(*base);
+  return rc;
+}
+
 int colfam_txn_begin(struct colfam_table *table, bool created, char **message) {
   if (table->txn) return SQLITE_OK;
   struct kv_view *base;
-  int rc = colfam_table_view(table, &base, message);
-  if (rc == SQLITE_OK) {
-    rc = colfam_catalog_prepare_writes(&table->catalog, message);
-    if (rc != SQLITE_OK) kv_view_unref(base);
-  }
+  int rc = take_base(table, &base, message);
   if (rc != SQLITE_OK) return rc;
   struct colfam_txn *txn = sqlite3_malloc64(sizeof *txn);
   if (!txn) {
