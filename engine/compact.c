@@ -109,6 +109,19 @@ static uint64_t estimate_entries(const struct kv_job *job) {
 
 /* ---- The edit */
 
+/* A file that only a newer writer may work on is not rewritten. */
+static kv_status check_writers(const struct kv_job *job, struct kv_err *err) {
+  const struct kv_view *view = job->view;
+  size_t count = job->kind == KV_JOB_COMPACT ? view->file_count : 0;
+  kv_status status = KV_OK;
+  for (size_t i = 0; i < count && status == KV_OK; i++) {
+    struct kv_table *table = NULL;
+    status = kv_sst_table(view->files[i], &table, err);
+    if (status == KV_OK) status = kv_table_check_writer(table, err);
+  }
+  return status;
+}
+
 static kv_status list_removed(struct kv_job *job, struct kv_err *err) {
   const struct kv_view *view = job->view;
   if (job->kind != KV_JOB_COMPACT) return KV_OK;
@@ -297,7 +310,8 @@ static kv_status job_start(struct kv_job *job, struct kv_err *err) {
   set_config(job);
   job->keep_tombstones = job->kind == KV_JOB_FLUSH && view->run_count > 0;
   job->entries_total = estimate_entries(job);
-  kv_status status = list_removed(job, err);
+  kv_status status = check_writers(job, err);
+  if (status == KV_OK) status = list_removed(job, err);
   if (status == KV_OK) status = open_input(job, err);
   if (status == KV_OK) kv_iter_seek_first(job->input);
   return status;
