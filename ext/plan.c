@@ -261,13 +261,20 @@ static bool order_is_done(const struct planner *planner, const struct order *ord
   return order->position == planner->key_count && order->any && !order->from;
 }
 
+/* GROUP BY and DISTINCT ask for equal rows side by side: in the key's own direction. */
+static bool direction_matters(sqlite3_index_info *info) {
+  if (sqlite3_libversion_number() < 3038000) return true;
+  int distinct = sqlite3_vtab_distinct(info);
+  return distinct != 1 && distinct != 2;
+}
+
 static void consume_order(struct planner *planner) {
   struct order order = {0};
   for (int i = 0; i < planner->info->nOrderBy && !order_is_done(planner, &order); i++)
     if (!take_order_term(planner, &order, i)) return;
   if (order.from > order.first && order.any) return;
   planner->info->orderByConsumed = planner->info->nOrderBy > 0;
-  planner->plan.backwards = order.backwards;
+  planner->plan.backwards = order.backwards && direction_matters(planner->info);
   planner->plan.order_from = order.from;
 }
 
@@ -288,11 +295,11 @@ static double rows_of_range(const struct planner *planner, double rows) {
   const struct colfam_plan *plan = &planner->plan;
   double left = (double)(planner->key_count - plan->equal_count) / planner->key_count;
   double found = pow(rows, left);
-  if (plan->in_at >= 0) found = fmin(found * KEYS_IN_LIST, rows);
   if (plan->has_lower && plan->has_upper) return fmax(found / 64, 1);
   return plan->has_lower || plan->has_upper ? fmax(found / 4, 1) : fmax(found, 1);
 }
 
+/* A list must cost less than two values by themselves, or SQLite runs `k = 1 OR k = 2` as two. */
 static void set_cost(struct planner *planner, double table_rows) {
   double seek = 4 + log2(table_rows + 1) / 2;
   double rows = 1, cost = seek;
@@ -308,10 +315,13 @@ static void set_cost(struct planner *planner, double table_rows) {
     case COLFAM_PLAN_RANGE:
       rows = rows_of_range(planner, table_rows);
       cost = seek + rows;
+      if (planner->plan.in_at < 0) break;
+      cost *= 1.5;
+      rows = fmin(rows * KEYS_IN_LIST, table_rows);
       break;
     case COLFAM_PLAN_MULTI_GET:
       rows = fmin(KEYS_IN_LIST, table_rows);
-      cost = seek + rows * seek / 2;
+      cost = planner->key_only ? seek * 0.75 : seek * 1.5;
       break;
     case COLFAM_PLAN_EXISTS:
       cost = seek / 2;
