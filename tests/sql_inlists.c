@@ -182,11 +182,12 @@ static void check_lists(const struct key_form *form, int size) {
   const char *key = form->columns[0] == 'a' ? "b" : "k";
   char order[64];
   make_list(form, size);
-  if (size <= 1000 || form == key_forms) check_list_texts(form, size);
   check_list(form, "SELECT k FROM list", size, "");
+  if (size > 1000 && form != key_forms) return;
+  check_list_texts(form, size);
   snprintf(order, sizeof order, "ORDER BY %s DESC LIMIT 50", key);
   check_list(form, "SELECT k FROM list", size, order);
-  snprintf(order, sizeof order, "ORDER BY %s LIMIT 2000 OFFSET 10", key);
+  snprintf(order, sizeof order, "ORDER BY %s", key);
   check_list(form, "SELECT k FROM list", size, order);
 }
 
