@@ -18,7 +18,7 @@ struct scenario {
 };
 
 static const struct scenario scenarios[] = {
-    {"create", "CREATE VIRTUAL TABLE n USING colfam(a TEXT, b, PRIMARY KEY(a, b DESC), v)",
+    {"create", "CREATE VIRTUAL TABLE n USING colfam(a TEXT, b, v, PRIMARY KEY(a, b DESC))",
      "DROP TABLE n"},
     {"create_and_write",
      "BEGIN; CREATE VIRTUAL TABLE n USING colfam(v); INSERT INTO n VALUES(1), ('a'); COMMIT",
