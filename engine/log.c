@@ -3,11 +3,12 @@
 ** One chain (log_chain.h) is shared. A snapshot's state (flushed, last] meets it in one of these ways:
 **
 **   held      base <= flushed, last is in memory with the snapshot's nonce: no row is asked.
-**   extend    base <= flushed <= the chain's last < last: the snapshot's row at the chain's last has the
+**   extend    base <= flushed < the chain's last < last: the snapshot's row at the chain's last has the
 **             nonce held here, so the snapshot is the same timeline, further on. Only the rows after
 **             it are replayed: copied out and checked first, then applied under the lock.
-**   replace   the chain is empty or ends below flushed, or a nonce differs: another timeline (an older
-**             copy of the database was restored over it). The whole of (flushed, last] is read into a
+**   replace   the chain is empty or ends at or below flushed (after a log that was all flushed, generations
+**             begin anew), or a nonce differs: another timeline (an older copy of the database was
+**             restored over it). The whole of (flushed, last] is read into a
 **             new chain, which becomes the shared one.
 **   private   flushed < base: memory let go of what this older snapshot needs. The whole is read into a
 **             chain of the caller's own; the shared one stays. After PRIVATE_RUN_MAX such reads with
@@ -216,16 +217,11 @@ static kv_status copy_unseen(struct kv_log *log, const struct kv_log_state *stat
                              const struct kv_log_source *source, const struct meeting *seen,
                              struct copied *copied, bool *same, struct kv_err *err) {
   struct kv_log_row row;
-  /* a row at flushed_seq may be deleted: there the state's nonce is the proof, already looked at */
-  bool proved = seen->last_seq == state->flushed_seq;
-  kv_status status = source->open(source->ctx, seen->last_seq + proved, err);
-  if (!status && !proved) {
-    status = next_row(source, seen->last_seq, &row, err);
-    proved = !status && row.nonce == seen->last_nonce;
-  }
-  *same = proved;
+  kv_status status = source->open(source->ctx, seen->last_seq, err);
+  if (!status) status = next_row(source, seen->last_seq, &row, err);
+  *same = !status && row.nonce == seen->last_nonce;
   uint64_t gen = seen->gen;
-  for (uint64_t seq = seen->last_seq; !status && proved && seq < state->last_seq; seq++) {
+  for (uint64_t seq = seen->last_seq; *same && !status && seq < state->last_seq; seq++) {
     status = next_row(source, seq + 1, &row, err);
     if (!status) status = check_unseen(log, state, &row, gen, err);
     if (!status) status = copy_row(copied, &row, err);
@@ -275,15 +271,14 @@ static kv_status extend(struct kv_log *log, const struct kv_log_state *state,
 static int meet(const struct kv_log *log, const struct kv_log_state *state) {
   const struct kv_chain *chain = &log->chain;
   uint64_t last = kv_chain_last(chain);
-  if (!chain->row_count || last < state->flushed_seq) return REPLACE;
+  if (!chain->row_count || last <= state->flushed_seq) return REPLACE;
   if (state->flushed_seq < chain->base_seq) {
     return log->private_run >= PRIVATE_RUN_MAX ? REPLACE : PRIVATE;
   }
   if (state->last_seq <= last) {
     return kv_chain_holds(chain, state->last_seq, state->last_nonce) ? HELD : REPLACE;
   }
-  if (last > state->flushed_seq) return EXTEND; /* the source has the row and proves it */
-  return kv_chain_holds(chain, last, state->flushed_nonce) ? EXTEND : REPLACE;
+  return EXTEND; /* if the source's row at `last` proves it */
 }
 
 /* Looks at the shared chain; fills the window when it is held. */
@@ -386,7 +381,7 @@ static kv_status advance(struct kv_log *log, const struct kv_log_state *before,
   /* without a row; or another connection has seen this commit already and replayed it */
   if (covers(chain, state)) return window_of(chain, state, window, err);
   uint64_t last = kv_chain_last(chain);
-  if (row && is_empty(before) && (!chain->row_count || last < before->last_seq)) {
+  if (row && is_empty(before) && (!chain->row_count || last <= before->last_seq)) {
     return begin_own(log, state, row, window, err);
   }
   if (row && last == before->last_seq && chain->base_seq <= state->flushed_seq &&

@@ -92,6 +92,18 @@ START_TEST(memory_wholly_flushed_starts_afresh) {
 }
 END_TEST
 
+START_TEST(generations_begin_anew_when_all_was_flushed) {
+  append_n(&the_line, 3, 1);
+  append_n(&the_line, 2, 5);
+  read_rows(&the_line);
+  the_line.flushed = the_line.deleted = 5;
+  append_n(&the_line, 2, 1);
+  ck_assert_int_eq(read_rows(&the_line), 2);
+  append_n(&the_line, 1, 2);
+  ck_assert_int_eq(read_rows(&the_line), 1 + 1);
+}
+END_TEST
+
 START_TEST(rows_beyond_the_snapshot_are_not_asked) {
   append_n(&the_line, 6, 1);
   struct line own = the_line; /* the source shows the own, uncommitted row 6 */
@@ -178,7 +190,7 @@ START_TEST(another_timeline_replaces_memory) {
 }
 END_TEST
 
-START_TEST(another_timeline_is_seen_by_the_flushed_nonce) {
+START_TEST(another_timeline_after_its_flush) {
   append_n(&the_line, 10, 1);
   read_rows(&the_line);
   struct line other = restored(4, 8, 1);
@@ -485,12 +497,13 @@ int main(void) {
   tcase_add_test(tests, held_window_asks_nothing);
   tcase_add_test(tests, later_snapshot_replays_unseen_rows_only);
   tcase_add_test(tests, memory_wholly_flushed_starts_afresh);
+  tcase_add_test(tests, generations_begin_anew_when_all_was_flushed);
   tcase_add_test(tests, rows_beyond_the_snapshot_are_not_asked);
   tcase_add_test(tests, trimmed_past_gets_private_memtables);
   tcase_add_test(tests, memory_that_serves_nobody_is_replaced);
   tcase_add_test(tests, trim_drops_whole_generations_and_windows_keep_theirs);
   tcase_add_test(tests, another_timeline_replaces_memory);
-  tcase_add_test(tests, another_timeline_is_seen_by_the_flushed_nonce);
+  tcase_add_test(tests, another_timeline_after_its_flush);
   tcase_add_test(tests, windows_of_an_abandoned_timeline_stay_right);
   tcase_add_test(tests, damaged_rows_of_a_cold_log_are_named);
   tcase_add_test(tests, damaged_rows_of_an_extension_leave_memory_as_it_was);
