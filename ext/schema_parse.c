@@ -14,6 +14,7 @@ struct parser {
   struct colfam_schema *schema;
   struct colfam_key_words *key;
   unsigned options_seen; /* by index of colfam_options_get */
+  bool constraint_seen;  /* of the table: no column may follow */
   char **message;
 };
 
@@ -75,17 +76,7 @@ static int unexpected(struct parser *parser, const char *expected) {
                             parser->token.text, expected);
 }
 
-static int take_name(struct parser *parser, const char *expected, char **name) {
-  if (!colfam_token_is_name(&parser->token)) return unexpected(parser, expected);
-  sqlite3_free(*name);
-  *name = colfam_token_name(&parser->token);
-  if (!*name) return SQLITE_NOMEM;
-  next(parser);
-  return SQLITE_OK;
-}
-
-/* ---- Refusals */
-
+/* Clauses that are refused by name. */
 struct refusal {
   const char *word;
   const char *clause;
@@ -110,6 +101,25 @@ static const struct refusal *find_refusal(const struct parser *parser) {
     if (at(parser, refusals[i].word)) return &refusals[i];
   return NULL;
 }
+
+/* SQLite reserves the words of its constraints: unquoted they are no names. */
+static bool at_name(const struct parser *parser) {
+  static const char *const words[] = {"CONSTRAINT", "PRIMARY", "NOT", "NULL", "COLLATE"};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (at(parser, words[i])) return false;
+  return !find_refusal(parser) && colfam_token_is_name(&parser->token);
+}
+
+static int take_name(struct parser *parser, const char *expected, char **name) {
+  if (!at_name(parser)) return unexpected(parser, expected);
+  sqlite3_free(*name);
+  *name = colfam_token_name(&parser->token);
+  if (!*name) return SQLITE_NOMEM;
+  next(parser);
+  return SQLITE_OK;
+}
+
+/* ---- Refusals */
 
 static int refuse(struct parser *parser, const char *clause, const char *instead) {
   return colfam_schema_fail(parser->schema, parser->message, "%s is not supported: %s", clause,
@@ -198,13 +208,6 @@ static int parse_column_key(struct parser *parser, const struct colfam_column *c
 
 /* ---- Columns */
 
-static bool ends_type(const struct parser *parser) {
-  static const char *const words[] = {"CONSTRAINT", "PRIMARY", "NOT", "NULL", "COLLATE"};
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-    if (at(parser, words[i])) return true;
-  return find_refusal(parser) || !colfam_token_is_name(&parser->token);
-}
-
 static bool is_number(const struct colfam_token *token) {
   return token->kind == COLFAM_TOKEN_WORD && *token->text >= '0' && *token->text <= '9';
 }
@@ -240,7 +243,7 @@ static int refuse_hidden(struct parser *parser, const char *type) {
 
 static int parse_type(struct parser *parser, struct colfam_column *column) {
   const char *start = parser->token.text, *end = start;
-  while (!ends_type(parser)) {
+  while (at_name(parser)) {
     end = parser->at;
     next(parser);
   }
@@ -267,7 +270,7 @@ static int parse_collation(struct parser *parser, struct colfam_column *column) 
 /* [CONSTRAINT name], whose name SQLite does not keep either. */
 static int skip_constraint_name(struct parser *parser) {
   if (!skip(parser, "CONSTRAINT")) return SQLITE_OK;
-  if (!colfam_token_is_name(&parser->token)) return unexpected(parser, "a constraint name");
+  if (!at_name(parser)) return unexpected(parser, "a constraint name");
   next(parser);
   return SQLITE_OK;
 }
@@ -388,7 +391,12 @@ static int parse_argument(struct parser *parser) {
   if (at(parser, "WITHOUT") && next_is(parser, "ROWID"))
     return refuse(parser, "WITHOUT ROWID",
                   "leave it out: every PRIMARY KEY but INTEGER PRIMARY KEY means it");
-  if (at_table_constraint(parser)) return parse_table_constraints(parser);
+  if (at_table_constraint(parser)) {
+    parser->constraint_seen = true;
+    return parse_table_constraints(parser);
+  }
+  if (parser->constraint_seen)
+    return unexpected(parser, "an option (columns stand before PRIMARY KEY (...))");
   return parse_column(parser);
 }
 
