@@ -19,6 +19,20 @@ SQLITE_EXTENSION_INIT1
 #define LOADED SQLITE_OK_LOAD_PERMANENTLY
 #endif
 
+#ifndef SQLITE_CORE
+/* Every connection of the process calls SQLite through the one pointer: it is set once, and threads that
+** load at the same time see it set. A second copy of SQLite in the process cannot be served. */
+static int take_api(const sqlite3_api_routines *api, char **message) {
+  const sqlite3_api_routines *before = NULL;
+  if (__atomic_compare_exchange_n(&sqlite3_api, &before, api, 0, __ATOMIC_ACQ_REL,
+                                  __ATOMIC_ACQUIRE) ||
+      before == api)
+    return SQLITE_OK;
+  *message = api->mprintf("another copy of SQLite in this process has loaded colfam already");
+  return SQLITE_ERROR;
+}
+#endif
+
 static int can_prepare(sqlite3 *db, const char *sql) {
   sqlite3_stmt *statement = NULL;
   int rc = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
@@ -40,7 +54,7 @@ int sqlite3_colfam_init(sqlite3 *db, char **message, const sqlite3_api_routines 
 #ifdef SQLITE_CORE
   (void)api;
 #else
-  SQLITE_EXTENSION_INIT2(api);
+  if (take_api(api, message) != SQLITE_OK) return SQLITE_ERROR;
 #endif
   if (sqlite3_libversion_number() < LOWEST_SQLITE) {
     *message =

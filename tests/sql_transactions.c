@@ -1,6 +1,5 @@
 /* Transactions, case by case: savepoints, cursors that live across all of it, commits that write nothing, what
 ** SQLite counts, several connections. */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -317,35 +316,6 @@ START_TEST(journal_mode_changes_while_tables_are_in_use) {
 }
 END_TEST
 
-#define INCREMENTS 150
-
-static void *increment(void *failed) {
-  sqlite3 *db = sql_open(sql_path("app.db"));
-  sqlite3_busy_timeout(db, 60000);
-  for (int i = 0; i < INCREMENTS; i++) {
-    const char *sql = "BEGIN IMMEDIATE; UPDATE t SET v = v + 1 WHERE k = 1;"
-                      "UPDATE o SET v = v + 1 WHERE k = 1; COMMIT";
-    if (sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK) continue;
-    *(int *)failed = sqlite3_errcode(db);
-    break;
-  }
-  sqlite3_close(db);
-  return NULL;
-}
-
-START_TEST(no_update_is_lost_between_threads) {
-  twins_both(a, "INSERT INTO @ VALUES(1, 0)");
-  pthread_t threads[3];
-  int failed[3] = {0};
-  for (int i = 0; i < 3; i++)
-    ck_assert_int_eq(pthread_create(&threads[i], NULL, increment, &failed[i]), 0);
-  for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
-  for (int i = 0; i < 3; i++) ck_assert_int_eq(failed[i], SQLITE_OK);
-  ck_assert_int_eq(sql_int(a, "SELECT v FROM t WHERE k = 1"), 3 * INCREMENTS);
-  twins_same(a);
-}
-END_TEST
-
 /* Cases that mean the same in both kinds of journal. */
 static void add_common(Suite *suite, const char *name, SFun open) {
   TCase *tc = tcase_create(name);
@@ -364,7 +334,6 @@ static void add_common(Suite *suite, const char *name, SFun open) {
   tcase_add_test(tc, changes_and_last_insert_rowid_in_autocommit);
   tcase_add_test(tc, last_insert_rowid_survives_an_explicit_commit);
   tcase_add_test(tc, connections_see_each_others_commits);
-  tcase_add_test(tc, no_update_is_lost_between_threads);
   suite_add_tcase(suite, tc);
 }
 
