@@ -1,4 +1,12 @@
 /* An application in C that loads the extension at run time, as it is: no flag, no init name. */
+#include <dlfcn.h>
+#include <stdint.h>
+
+/* The type of what SQLite gives to extensions, without its macros. */
+#define SQLITE_CORE
+#include <sqlite3ext.h>
+#undef SQLITE_CORE
+
 #include "harness_embed.h"
 #include "harness_sql.h"
 
@@ -38,12 +46,41 @@ START_TEST(loaded_twice_into_one_connection) {
 }
 END_TEST
 
+/* What SQLite gives to automatic extensions is what it gives to loaded ones. */
+static struct sqlite3_api_routines *seen_api;
+static int see_api(sqlite3 *db, char **message, const struct sqlite3_api_routines *api) {
+  (void)db, (void)message;
+  seen_api = (struct sqlite3_api_routines *)(uintptr_t)api;
+  return SQLITE_OK;
+}
+
+/* Functions of one SQLite on the connection of another would end in memory errors. */
+START_TEST(loaded_by_two_copies_of_sqlite) {
+  typedef int (*init_fn)(sqlite3 *, char **, const struct sqlite3_api_routines *);
+  sqlite3_auto_extension((void (*)(void))(uintptr_t)see_api);
+  sqlite3 *db = open_and_load(":memory:");
+  sqlite3_reset_auto_extension();
+  void *library = dlopen(sql_extension(), RTLD_NOW);
+  init_fn init = (init_fn)(uintptr_t)dlsym(library, "sqlite3_colfam_init");
+  ck_assert_ptr_nonnull(seen_api);
+  ck_assert(init != NULL);
+  sqlite3_api_routines other = *seen_api;
+  char *message = NULL;
+  ck_assert_int_eq(init(db, &message, &other), SQLITE_ERROR);
+  ck_assert_str_eq(message, "another copy of SQLite in this process has loaded colfam already");
+  sqlite3_free(message);
+  sql_close(db);
+  dlclose(library);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("embed_load");
   TCase *tcase = tcase_create("load");
   tcase_add_test(tcase, loaded_into_a_c_program);
   tcase_add_test(tcase, first_connection_closed_before_the_second);
   tcase_add_test(tcase, loaded_twice_into_one_connection);
+  tcase_add_test(tcase, loaded_by_two_copies_of_sqlite);
   suite_add_tcase(suite, tcase);
   return harness_run(suite);
 }
