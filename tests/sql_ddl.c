@@ -1,16 +1,11 @@
-/* CREATE, DROP and RENAME of colfam tables: options and refusals, transactions and savepoints around DDL,
-** odd names, lost data directories, several connections, VACUUM, databases in memory. */
-#include <dirent.h>
+/* DROP and RENAME of colfam tables, alone and in transactions; odd names, lost data directories, several
+** connections, VACUUM, databases in memory and databases that are refused. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "harness_sql.h"
-
-#define SHADOWS "SELECT count(*) FROM sqlite_master WHERE name GLOB '*_cf*'"
-#define SCHEMA "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"
+#include "harness_ddl.h"
 
 static sqlite3 *db;
 
@@ -27,262 +22,25 @@ static void reopen(void) {
   open_database();
 }
 
-/* Table files in the database's directory; -1 when there is no directory. */
-static int files_on_disk(void) {
-  DIR *dir = opendir(sql_path("app.db-colfam"));
-  if (!dir) return -1;
-  int count = 0;
-  for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-    count += strstr(entry->d_name, ".sst") != NULL;
-  }
-  closedir(dir);
-  return count;
-}
-
-/* t with rows (1..n, 'v1'..), flushed into one file. */
-static void make_table(const char *name, int n) {
-  sql_okf(db, "CREATE VIRTUAL TABLE \"%w\" USING colfam(k INT PRIMARY KEY, v TEXT)", name);
-  sql_okf(db,
-          "WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < %d)"
-          "INSERT INTO \"%w\" SELECT i, 'v' || i FROM n",
-          n, name);
-  sql_okf(db, "INSERT INTO \"%w\"(\"%w\") VALUES('flush')", name, name);
-}
-
-/* The statement fails and leaves the schema and the disk as they were. */
-static void refused(const char *sql, int code, const char *text) {
-  char *before = sql_query(db, SCHEMA);
-  int files = files_on_disk();
-  sql_fails(db, sql, code, text);
-  sql_rows(db, SCHEMA, before);
-  ck_assert_int_eq(files_on_disk(), files);
-  ck_assert_int_eq(sqlite3_get_autocommit(db), 1);
-  sqlite3_free(before);
-}
-
-/* ---- Options */
-
-START_TEST(create_takes_every_option_at_its_bounds) {
-  static const char *const options[][2] = {
-      {"compression", "none"},    {"compression", "zstd:1"},   {"compression", "zstd:19"},
-      {"filter_bits", "0"},       {"filter_bits", "20"},       {"block_bytes", "1024"},
-      {"block_bytes", "1048576"}, {"memtable_bytes", "16384"}, {"memtable_bytes", "1073741824"},
-      {"track_rows", "on"},       {"track_rows", "off"},       {"conflict", "abort"},
-      {"conflict", "replace"},    {"comparator", "bytewise"},
-  };
-  for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-    const char *name = options[i][0], *value = options[i][1];
-    sql_okf(db, "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY, v, %s = %s)", name, value);
-    char *sql =
-        sqlite3_mprintf("SELECT options LIKE '%%%s = %s%%' FROM colfam_families", name, value);
-    if (strcmp(name, "comparator")) sql_rows(db, sql, "1");
-    sqlite3_free(sql);
-    sql_ok(db, "INSERT INTO t VALUES(1, 'a'), (2, 'b'); INSERT INTO t(t) VALUES('flush')");
-    reopen();
-    sql_rows(db, "SELECT k, v FROM t WHERE k IN (1, 2, 3)", "1|a\n2|b");
-    sql_rows(db, "SELECT * FROM colfam_check('t')", "");
-    sql_ok(db, "DROP TABLE t");
-  }
-}
-END_TEST
-
-START_TEST(create_without_options_takes_the_defaults) {
-  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY)");
-  char *options = sql_query(db, "SELECT options FROM colfam_families");
-  static const char *const defaults[] = {"compression = zstd:3", "filter_bits = 10",
-                                         "block_bytes = 16384",  "memtable_bytes = 4194304",
-                                         "track_rows = on",      "conflict = abort"};
-  for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) {
-    ck_assert_msg(strstr(options, defaults[i]) != NULL, "no %s in %s", defaults[i], options);
-  }
-  sqlite3_free(options);
-}
-END_TEST
-
-START_TEST(create_option_spellings) {
-  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY, Compression=ZSTD , "
-             "filter_bits\n=\t7, track_rows = OFF)");
-  sql_rows(db,
-           "SELECT options LIKE '%compression = zstd:3%filter_bits = 7%track_rows = off%'"
-           " FROM colfam_families",
-           "1");
-}
-END_TEST
-
-START_TEST(create_refuses_bad_options_and_lists_what_is_allowed) {
-  static const char *const bad[][2] = {
-      {"speed = fast", "compression"},
-      {"compression = lz4", "zstd"},
-      {"compression = zstd:0", "19"},
-      {"compression = zstd:20", "19"},
-      {"compression = ", "compression"},
-      {"filter_bits = -1", "20"},
-      {"filter_bits = 21", "20"},
-      {"filter_bits = ten", "20"},
-      {"filter_bits = 1.5", "20"},
-      {"filter_bits = 99999999999999999999", "20"},
-      {"block_bytes = 1023", "1024"},
-      {"block_bytes = 1048577", "1048576"},
-      {"memtable_bytes = 16383", "16384"},
-      {"memtable_bytes = 1073741825", "1073741824"},
-      {"track_rows = maybe", "on"},
-      {"conflict = ignore", "replace"},
-      {"value_bytes = 100", "value_bytes"},
-      {"comparator = reverse", "comparator"},
-      {"comparator = mine", "comparator"},
-      {"filter_bits = 5, filter_bits = 6", "filter_bits"},
-      {"filter_bits = 5, FILTER_BITS = 5", "filter_bits"},
-  };
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    char *sql =
-        sqlite3_mprintf("CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY, v, %s)", bad[i][0]);
-    refused(sql, SQLITE_ERROR, bad[i][1]);
-    sqlite3_free(sql);
-  }
-}
-END_TEST
-
-/* ---- Columns */
-
-START_TEST(create_refuses_clauses_that_sqlite_would_not_enforce) {
-  static const char *const bad[][2] = {
-      {"k PRIMARY KEY, v CHECK (v > 0)", "CHECK"},
-      {"k PRIMARY KEY, v DEFAULT 5", "DEFAULT"},
-      {"k PRIMARY KEY, v UNIQUE", "UNIQUE"},
-      {"k PRIMARY KEY, v AS (k + 1)", "AS"},
-      {"k PRIMARY KEY, v INT GENERATED ALWAYS AS (k + 1) STORED", "GENERATED"},
-      {"k PRIMARY KEY, v REFERENCES other(x)", "REFERENCES"},
-      {"k PRIMARY KEY, v, UNIQUE(v)", "UNIQUE"},
-      {"k PRIMARY KEY, v, CHECK(v > 0)", "CHECK"},
-      {"k PRIMARY KEY, v, FOREIGN KEY(v) REFERENCES other(x)", "FOREIGN"},
-      {"k INTEGER PRIMARY KEY AUTOINCREMENT, v", "AUTOINCREMENT"},
-      {"k PRIMARY KEY ON CONFLICT REPLACE, v", "CONFLICT"},
-      {"k TEXT COLLATE NOCASE PRIMARY KEY, v", "NOCASE"},
-      {"k TEXT COLLATE RTRIM, v, PRIMARY KEY(k)", "RTRIM"},
-      {"k COLLATE nowhere PRIMARY KEY, v", "nowhere"},
-      {"k PRIMARY KEY, k", "k"},
-      {"k PRIMARY KEY, K", "K"},
-      {"k PRIMARY KEY, v PRIMARY KEY", "PRIMARY KEY"},
-      {"k PRIMARY KEY, v, PRIMARY KEY(v)", "PRIMARY KEY"},
-      {"a, b, PRIMARY KEY(a, c)", "c"},
-      {"a, b, PRIMARY KEY(a, a)", "a"},
-      {"a, b, PRIMARY KEY()", NULL},
-      {"a, b, PRIMARY KEY(a", NULL},
-      {"\"k PRIMARY KEY", NULL},
-      {"", "column"},
-      {"filter_bits = 4", "column"},
-  };
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    char *sql = sqlite3_mprintf("CREATE VIRTUAL TABLE t USING colfam(%s)", bad[i][0]);
-    refused(sql, SQLITE_ERROR, bad[i][1]);
-    sqlite3_free(sql);
-  }
-  refused("CREATE VIRTUAL TABLE t USING colfam", SQLITE_ERROR, "column");
-}
-END_TEST
-
-START_TEST(create_takes_key_forms_and_column_types) {
-  static const char *const good[] = {
-      "k PRIMARY KEY",
-      "k TEXT PRIMARY KEY NOT NULL, v VARCHAR(30) NOT NULL",
-      "k INT PRIMARY KEY ASC, v UNSIGNED BIG INT",
-      "k INTEGER PRIMARY KEY DESC, v",
-      "k INTEGER PRIMARY KEY, v DECIMAL(10, 5)",
-      "a, b, c, PRIMARY KEY(c, a DESC)",
-      "a, b, PRIMARY KEY(b)",
-      "a, b",
-      "\"a b\" TEXT, [c d] INT, `e f` REAL, PRIMARY KEY(\"a b\", [c d])",
-      "a TEXT COLLATE BINARY, b, PRIMARY KEY(a)",
-      "t, v, PRIMARY KEY(t)",
-      "k PRIMARY KEY, v TEXT COLLATE NOCASE",
-  };
-  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-    sql_okf(db, "CREATE VIRTUAL TABLE t USING colfam(%s)", good[i]);
-    sql_rows(db, "SELECT count(*) FROM t", "0");
-    reopen();
-    sql_rows(db, "SELECT count(*) FROM t", "0");
-    sql_rows(db, "SELECT * FROM colfam_check('t')", "");
-    sql_ok(db, "DROP TABLE t");
-    sql_rows(db, SHADOWS, "0");
-  }
-}
-END_TEST
-
-START_TEST(create_command_column_gives_way_to_a_column_of_the_tables_name) {
-  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(t INT PRIMARY KEY, v);"
-             "INSERT INTO t VALUES(1, 'a'); INSERT INTO t(colfam_command) VALUES('flush');"
-             "INSERT INTO t(t) VALUES(2)");
-  sql_rows(db, "SELECT t, v FROM t ORDER BY t", "1|a\n2|NULL");
-  sql_rows(db, "SELECT count(*) FROM colfam_files('t')", "1");
-}
-END_TEST
-
-/* ---- Names that are taken */
-
-START_TEST(create_refuses_a_shadow_name_that_is_taken) {
-  static const char *const shadows[] = {"t_cfmeta", "t_cffile", "t_cflog"};
-  static const char *const kinds[] = {"CREATE TABLE %s(x)", "CREATE VIEW %s AS SELECT 1 AS x",
-                                      "CREATE TABLE base(x); CREATE INDEX %s ON base(x)"};
-  for (size_t i = 0; i < 3; i++) {
-    for (size_t k = 0; k < 3; k++) {
-      sql_okf(db, kinds[k], shadows[i]);
-      refused("CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY)", SQLITE_ERROR, shadows[i]);
-      sql_rows(db, "SELECT count(*) FROM sqlite_master WHERE name = 't'", "0");
-      sql_okf(db,
-              k == 0   ? "DROP TABLE %s"
-              : k == 1 ? "DROP VIEW %s"
-                       : "DROP TABLE base",
-              shadows[i]);
-    }
-  }
-  sql_ok(db, "CREATE TABLE T_CFLOG(x); INSERT INTO t_cflog VALUES('mine')");
-  refused("CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY)", SQLITE_ERROR, "t_cflog");
-  sql_rows(db, "SELECT x FROM t_cflog", "mine");
-  sql_ok(db, "DROP TABLE t_cflog; CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY)");
-}
-END_TEST
-
-START_TEST(create_of_a_table_that_exists) {
-  make_table("t", 3);
-  refused("CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY)", SQLITE_ERROR, "already");
-  refused("CREATE TABLE t(x)", SQLITE_ERROR, "already");
-  sql_ok(db, "CREATE VIRTUAL TABLE IF NOT EXISTS t USING colfam(other PRIMARY KEY)");
-  sql_rows(db, "SELECT count(*) FROM t", "3");
-  sql_ok(db, "CREATE TABLE ordinary(x)");
-  refused("CREATE VIRTUAL TABLE ordinary USING colfam(k PRIMARY KEY)", SQLITE_ERROR, "already");
-}
-END_TEST
-
-START_TEST(create_failing_inside_a_transaction_keeps_the_transaction) {
-  sql_ok(db, "CREATE TABLE t_cflog(x); BEGIN; INSERT INTO t_cflog VALUES(1)");
-  sql_fails(db, "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY)", SQLITE_ERROR, "t_cflog");
-  sql_fails(db, "CREATE VIRTUAL TABLE u USING colfam(k PRIMARY KEY, nonsense = 1)", SQLITE_ERROR,
-            "nonsense");
-  sql_ok(db, "INSERT INTO t_cflog VALUES(2); COMMIT");
-  sql_rows(db, "SELECT x FROM t_cflog", "1\n2");
-  sql_rows(db, "SELECT count(*) FROM sqlite_master", "1");
-}
-END_TEST
-
 /* ---- DROP */
 
 START_TEST(drop_takes_shadow_tables_and_files) {
-  make_table("t", 100);
-  make_table("u", 100);
+  ddl_make_table(db, "t", 100);
+  ddl_make_table(db, "u", 100);
   sql_rows(db, SHADOWS, "6");
-  ck_assert_int_eq(files_on_disk(), 2);
+  ck_assert_int_eq(ddl_files(), 2);
   sql_ok(db, "DROP TABLE t");
   sql_rows(db, SHADOWS, "3");
   sql_fails(db, "SELECT * FROM t", SQLITE_ERROR, "no such table: t");
   sql_ok(db, "INSERT INTO u VALUES(1000, 'x'); INSERT INTO u VALUES(1001, 'x')");
-  ck_assert_int_eq(files_on_disk(), 1);
+  ck_assert_int_eq(ddl_files(), 1);
   sql_rows(db, "SELECT count(*) FROM u", "102");
   sql_rows(db, "SELECT * FROM colfam_check('u')", "");
 }
 END_TEST
 
 START_TEST(drop_and_create_again_starts_empty) {
-  make_table("t", 10);
+  ddl_make_table(db, "t", 10);
   sql_ok(db, "DROP TABLE t; CREATE VIRTUAL TABLE t USING colfam(a, b, PRIMARY KEY(a, b))");
   sql_rows(db, "SELECT count(*) FROM t", "0");
   sql_ok(db, "INSERT INTO t VALUES(1, 2)");
@@ -293,7 +51,7 @@ START_TEST(drop_and_create_again_starts_empty) {
 END_TEST
 
 START_TEST(drop_rolled_back_brings_everything_back) {
-  make_table("t", 50);
+  ddl_make_table(db, "t", 50);
   sql_ok(db, "INSERT INTO t VALUES(1000, 'logged')");
   sql_ok(db, "BEGIN; DROP TABLE t");
   sql_fails(db, "SELECT * FROM t", SQLITE_ERROR, "no such table");
@@ -303,12 +61,12 @@ START_TEST(drop_rolled_back_brings_everything_back) {
   sql_ok(db, "INSERT INTO t VALUES(1001, 'after')");
   reopen();
   sql_rows(db, "SELECT count(*), max(k) FROM t", "52|1001");
-  ck_assert_int_eq(files_on_disk(), 1);
+  ck_assert_int_eq(ddl_files(), 1);
 }
 END_TEST
 
 START_TEST(drop_after_writes_in_the_same_transaction) {
-  make_table("t", 5);
+  ddl_make_table(db, "t", 5);
   sql_ok(db, "BEGIN; INSERT INTO t VALUES(10, 'x'); DROP TABLE t; ROLLBACK");
   sql_rows(db, "SELECT count(*) FROM t", "5");
   sql_ok(db,
@@ -320,7 +78,7 @@ START_TEST(drop_after_writes_in_the_same_transaction) {
 END_TEST
 
 START_TEST(drop_to_a_savepoint_keeps_what_was_written_before) {
-  make_table("t", 5);
+  ddl_make_table(db, "t", 5);
   sql_ok(db, "BEGIN; INSERT INTO t VALUES(10, 'x'); SAVEPOINT s; INSERT INTO t VALUES(11, 'y');"
              "DROP TABLE t; ROLLBACK TO s");
   sql_rows(db, "SELECT count(*), max(k) FROM t", "6|10");
@@ -333,7 +91,7 @@ START_TEST(drop_to_a_savepoint_keeps_what_was_written_before) {
 END_TEST
 
 START_TEST(drop_then_create_in_one_transaction_both_ways) {
-  make_table("t", 5);
+  ddl_make_table(db, "t", 5);
   sql_ok(db, "BEGIN; DROP TABLE t; CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, v, w);"
              "INSERT INTO t VALUES(1, 2, 3)");
   sql_rows(db, "SELECT * FROM t", "1|2|3");
@@ -349,7 +107,7 @@ START_TEST(drop_then_create_in_one_transaction_both_ways) {
 END_TEST
 
 START_TEST(drop_with_an_open_cursor_is_locked) {
-  make_table("t", 5);
+  ddl_make_table(db, "t", 5);
   sqlite3_stmt *stmt;
   ck_assert_int_eq(sqlite3_prepare_v2(db, "SELECT k FROM t", -1, &stmt, NULL), SQLITE_OK);
   ck_assert_int_eq(sqlite3_step(stmt), SQLITE_ROW);
@@ -360,49 +118,10 @@ START_TEST(drop_with_an_open_cursor_is_locked) {
 }
 END_TEST
 
-/* ---- CREATE in transactions */
-
-START_TEST(create_rolled_back_leaves_nothing) {
-  sql_ok(db, "BEGIN; CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY); INSERT INTO t VALUES(1);"
-             "INSERT INTO t(t) VALUES('flush')");
-  sql_rows(db, "SELECT k FROM t", "1");
-  sql_ok(db, "ROLLBACK");
-  sql_rows(db, "SELECT count(*) FROM sqlite_master", "0");
-  ck_assert_int_le(files_on_disk(), 0);
-  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY)");
-  sql_rows(db, "SELECT count(*) FROM t", "0");
-}
-END_TEST
-
-START_TEST(create_and_write_commit_together) {
-  sql_ok(db, "CREATE TABLE o(x); BEGIN; CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY);"
-             "INSERT INTO t VALUES(1), (2); INSERT INTO o VALUES(1); DELETE FROM t WHERE k = 1;"
-             "COMMIT");
-  reopen();
-  sql_rows(db, "SELECT k FROM t", "2");
-  sql_ok(db, "BEGIN; CREATE VIRTUAL TABLE u USING colfam(k PRIMARY KEY); COMMIT");
-  sql_rows(db, "SELECT * FROM colfam_check('u')", "");
-}
-END_TEST
-
-START_TEST(create_inside_savepoints) {
-  sql_ok(db, "SAVEPOINT a; CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY);"
-             "INSERT INTO t VALUES(1); SAVEPOINT b; INSERT INTO t VALUES(2); ROLLBACK TO b");
-  sql_rows(db, "SELECT k FROM t", "1");
-  sql_ok(db, "ROLLBACK TO a");
-  sql_fails(db, "SELECT k FROM t", SQLITE_ERROR, "no such table");
-  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY, v); INSERT INTO t VALUES(7, 8);"
-             "RELEASE a");
-  sql_rows(db, "SELECT * FROM t", "7|8");
-  reopen();
-  sql_rows(db, "SELECT * FROM t", "7|8");
-}
-END_TEST
-
 /* ---- RENAME */
 
 START_TEST(rename_keeps_rows_files_and_options) {
-  make_table("t", 20);
+  ddl_make_table(db, "t", 20);
   sql_ok(db, "INSERT INTO t VALUES(100, 'logged'); INSERT INTO t(t) VALUES('filter_bits=3');"
              "ALTER TABLE t RENAME TO u");
   sql_rows(db, "SELECT count(*), max(k) FROM u", "21|100");
@@ -420,10 +139,10 @@ START_TEST(rename_keeps_rows_files_and_options) {
 END_TEST
 
 START_TEST(rename_to_a_name_that_is_taken) {
-  make_table("t", 3);
+  ddl_make_table(db, "t", 3);
   sql_ok(db, "CREATE TABLE other(x); CREATE TABLE free_cflog(x)");
-  refused("ALTER TABLE t RENAME TO other", SQLITE_ERROR, "already");
-  refused("ALTER TABLE t RENAME TO free", SQLITE_ERROR, "free_cflog");
+  ddl_refused(db, "ALTER TABLE t RENAME TO other", SQLITE_ERROR, "already");
+  ddl_refused(db, "ALTER TABLE t RENAME TO free", SQLITE_ERROR, "free_cflog");
   sql_rows(db, "SELECT count(*) FROM t", "3");
   sql_ok(db, "INSERT INTO t VALUES(4, 'x')");
   reopen();
@@ -432,7 +151,7 @@ START_TEST(rename_to_a_name_that_is_taken) {
 END_TEST
 
 START_TEST(rename_inside_transactions) {
-  make_table("t", 3);
+  ddl_make_table(db, "t", 3);
   sql_ok(db, "BEGIN; INSERT INTO t VALUES(4, 'a'); ALTER TABLE t RENAME TO u;"
              "INSERT INTO u VALUES(5, 'b')");
   sql_rows(db, "SELECT max(k) FROM u", "5");
@@ -450,8 +169,8 @@ START_TEST(rename_inside_transactions) {
 END_TEST
 
 START_TEST(rename_swap_of_two_tables) {
-  make_table("a", 1);
-  make_table("b", 2);
+  ddl_make_table(db, "a", 1);
+  ddl_make_table(db, "b", 2);
   sql_ok(db, "BEGIN; ALTER TABLE a RENAME TO x; ALTER TABLE b RENAME TO a;"
              "ALTER TABLE x RENAME TO b; INSERT INTO a VALUES(10, 'a'); COMMIT");
   sql_rows(db, "SELECT (SELECT count(*) FROM a), (SELECT count(*) FROM b)", "3|1");
@@ -469,7 +188,7 @@ START_TEST(names_of_every_kind_live_through_everything) {
       "UPPER",     "a_cflog_b", "-- comment",  "tab\there",   "slash/../name"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     const char *name = names[i];
-    make_table(name, 3);
+    ddl_make_table(db, name, 3);
     sql_okf(db, "INSERT INTO \"%w\" VALUES(9, 'x')", name);
     reopen();
     char *sql = sqlite3_mprintf("SELECT count(*), max(k) FROM \"%w\"", name);
@@ -499,8 +218,8 @@ END_TEST
 /* ---- The data directory */
 
 START_TEST(directory_missing_then_drop_works) {
-  make_table("t", 10);
-  make_table("sound", 2);
+  ddl_make_table(db, "t", 10);
+  ddl_make_table(db, "sound", 2);
   close_database();
   harness_remove_tree(sql_path("app.db-colfam"));
   open_database();
@@ -508,7 +227,7 @@ START_TEST(directory_missing_then_drop_works) {
   sql_ok(db, "CREATE TABLE o(x); INSERT INTO o VALUES(1)");
   sql_ok(db, "DROP TABLE t; DROP TABLE sound");
   sql_rows(db, SHADOWS, "0");
-  make_table("t", 4);
+  ddl_make_table(db, "t", 4);
   sql_rows(db, "SELECT count(*) FROM t", "4");
   sql_rows(db, "SELECT * FROM colfam_check('t')", "");
 }
@@ -516,7 +235,7 @@ END_TEST
 
 START_TEST(directory_replaced_by_a_file_or_link_is_an_error_and_drop_works) {
   for (int round = 0; round < 2; round++) {
-    make_table("t", 10);
+    ddl_make_table(db, "t", 10);
     close_database();
     harness_remove_tree(sql_path("app.db-colfam"));
     if (round == 0) {
@@ -536,12 +255,12 @@ START_TEST(directory_replaced_by_a_file_or_link_is_an_error_and_drop_works) {
 END_TEST
 
 START_TEST(damaged_file_hurts_only_its_own_table) {
-  make_table("t", 10);
+  ddl_make_table(db, "t", 10);
   char *id = sql_query(db, "SELECT id FROM colfam_files('t')");
   char path[4096];
   snprintf(path, sizeof path, "%s/%s.sst", sql_path("app.db-colfam"), id);
   sqlite3_free(id);
-  make_table("sound", 7);
+  ddl_make_table(db, "sound", 7);
   close_database();
   ck_assert_int_eq(truncate(path, 20), 0);
   open_database();
@@ -565,7 +284,7 @@ START_TEST(damaged_or_missing_shadow_tables_then_drop_works) {
       "UPDATE t_cffile SET smallest = 7, id = 'x' || id WHERE 0; UPDATE t_cffile SET level = 'x'",
   };
   for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
-    make_table("t", 3);
+    ddl_make_table(db, "t", 3);
     sql_ok(db, damages[i]);
     reopen();
     ck_assert_int_ne(sqlite3_exec(db, "SELECT * FROM t", NULL, NULL, NULL), SQLITE_OK);
@@ -578,7 +297,7 @@ END_TEST
 /* ---- VACUUM and copies */
 
 START_TEST(vacuum_and_integrity_check_with_colfam_tables) {
-  make_table("t", 30);
+  ddl_make_table(db, "t", 30);
   sql_ok(db, "INSERT INTO t VALUES(100, 'logged'); VACUUM");
   sql_rows(db, "SELECT count(*), max(k) FROM t", "31|100");
   sql_ok(db, "INSERT INTO t VALUES(101, 'x'); VACUUM; ANALYZE; REINDEX");
@@ -590,7 +309,7 @@ START_TEST(vacuum_and_integrity_check_with_colfam_tables) {
 END_TEST
 
 START_TEST(vacuum_into_copy_says_what_is_missing_and_drop_works_there) {
-  make_table("t", 30);
+  ddl_make_table(db, "t", 30);
   sql_okf(db, "VACUUM INTO %Q", sql_path("copy.db"));
   sqlite3 *copy = sql_open(sql_path("copy.db"));
   sql_fails(copy, "SELECT * FROM t", SQLITE_CANTOPEN, "copied and moved together");
@@ -605,7 +324,7 @@ END_TEST
 
 START_TEST(connections_see_each_others_ddl) {
   sqlite3 *other = sql_open(sql_path("app.db"));
-  make_table("t", 5);
+  ddl_make_table(db, "t", 5);
   sql_rows(other, "SELECT count(*) FROM t", "5");
   sql_ok(other, "INSERT INTO t VALUES(6, 'other')");
   sql_rows(db, "SELECT count(*), max(v) FROM t", "6|v5");
@@ -623,8 +342,8 @@ END_TEST
 
 START_TEST(connections_reading_in_wal_while_the_table_is_dropped) {
   sql_ok(db, "PRAGMA journal_mode = wal");
-  make_table("t", 500);
-  make_table("u", 1);
+  ddl_make_table(db, "t", 500);
+  ddl_make_table(db, "u", 1);
   sqlite3 *reader = sql_open(sql_path("app.db"));
   sql_ok(reader, "BEGIN");
   sql_rows(reader, "SELECT count(*) FROM t", "500");
@@ -634,12 +353,12 @@ START_TEST(connections_reading_in_wal_while_the_table_is_dropped) {
   sql_fails(reader, "SELECT count(*) FROM t", SQLITE_ERROR, "no such table");
   sql_close(reader);
   for (int i = 0; i < 4; i++) sql_okf(db, "INSERT INTO u VALUES(%d, 'y')", 10 + i);
-  ck_assert_int_eq(files_on_disk(), 1);
+  ck_assert_int_eq(ddl_files(), 1);
 }
 END_TEST
 
 START_TEST(connections_open_and_close_in_any_order) {
-  make_table("t", 3);
+  ddl_make_table(db, "t", 3);
   for (int i = 0; i < 20; i++) {
     sqlite3 *a = sql_open(sql_path("app.db")), *b = sql_open(sql_path("app.db"));
     sql_okf(a, "INSERT INTO t VALUES(%d, 'a')", 100 + i);
@@ -654,7 +373,7 @@ END_TEST
 /* ---- Kinds of databases */
 
 START_TEST(reopen_finds_log_files_and_deletes) {
-  make_table("t", 100);
+  ddl_make_table(db, "t", 100);
   sql_ok(db, "DELETE FROM t WHERE k % 2; UPDATE t SET v = 'new' WHERE k = 50");
   for (int i = 0; i < 3; i++) {
     reopen();
@@ -667,7 +386,7 @@ START_TEST(reopen_finds_log_files_and_deletes) {
 END_TEST
 
 START_TEST(read_only_connections_read_and_are_refused_writes) {
-  make_table("t", 3);
+  ddl_make_table(db, "t", 3);
   sql_ok(db, "INSERT INTO t VALUES(4, 'logged')");
   sqlite3 *reader;
   ck_assert_int_eq(sqlite3_open_v2(sql_path("app.db"), &reader, SQLITE_OPEN_READONLY, NULL),
@@ -719,18 +438,19 @@ END_TEST
 
 START_TEST(attached_and_temp_tables_are_refused_by_name) {
   sql_okf(db, "ATTACH %Q AS aux", sql_path("aux.db"));
-  refused("CREATE VIRTUAL TABLE aux.t USING colfam(k PRIMARY KEY)", SQLITE_ERROR, "attached");
-  refused("CREATE VIRTUAL TABLE temp.t USING colfam(k PRIMARY KEY)", SQLITE_ERROR, "temp");
+  ddl_refused(db, "CREATE VIRTUAL TABLE aux.t USING colfam(k PRIMARY KEY)", SQLITE_ERROR,
+              "attached");
+  ddl_refused(db, "CREATE VIRTUAL TABLE temp.t USING colfam(k PRIMARY KEY)", SQLITE_ERROR, "temp");
   sql_rows(db, "SELECT count(*) FROM aux.sqlite_master", "0");
   sql_rows(db, "SELECT count(*) FROM temp.sqlite_master", "0");
-  make_table("t", 2);
+  ddl_make_table(db, "t", 2);
   sql_ok(db, "CREATE TABLE aux.t(x); INSERT INTO aux.t SELECT k FROM main.t");
   sql_rows(db, "SELECT count(*) FROM aux.t", "2");
 }
 END_TEST
 
 START_TEST(attached_file_with_a_colfam_table_says_how_to_open_it) {
-  make_table("t", 2);
+  ddl_make_table(db, "t", 2);
   sqlite3 *other = sql_open(":memory:");
   sql_okf(other, "ATTACH %Q AS aux", sql_path("app.db"));
   sql_fails(other, "SELECT * FROM aux.t", SQLITE_ERROR, "attached");
@@ -741,7 +461,8 @@ END_TEST
 
 START_TEST(utf16_databases_are_refused) {
   sql_ok(db, "PRAGMA encoding = 'UTF-16le'; CREATE TABLE o(x)");
-  refused("CREATE VIRTUAL TABLE t USING colfam(k TEXT PRIMARY KEY)", SQLITE_ERROR, "UTF-16");
+  ddl_refused(db, "CREATE VIRTUAL TABLE t USING colfam(k TEXT PRIMARY KEY)", SQLITE_ERROR,
+              "UTF-16");
 }
 END_TEST
 
@@ -762,7 +483,7 @@ END_TEST
 
 START_TEST(shadow_tables_are_protected_in_defensive_mode) {
   sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-  make_table("t", 3);
+  ddl_make_table(db, "t", 3);
   sql_rows(db, "SELECT DISTINCT type FROM pragma_table_list WHERE name GLOB 't_cf*'", "shadow");
   sql_fails(db, "DELETE FROM t_cflog", SQLITE_ERROR, "may not be modified");
   sql_fails(db, "DROP TABLE t_cfmeta", SQLITE_ERROR, "may not be dropped");
@@ -773,22 +494,6 @@ START_TEST(shadow_tables_are_protected_in_defensive_mode) {
   sql_rows(db, SHADOWS, "0");
 }
 END_TEST
-
-static void add_create(TCase *tc) {
-  tcase_add_test(tc, create_takes_every_option_at_its_bounds);
-  tcase_add_test(tc, create_without_options_takes_the_defaults);
-  tcase_add_test(tc, create_option_spellings);
-  tcase_add_test(tc, create_refuses_bad_options_and_lists_what_is_allowed);
-  tcase_add_test(tc, create_refuses_clauses_that_sqlite_would_not_enforce);
-  tcase_add_test(tc, create_takes_key_forms_and_column_types);
-  tcase_add_test(tc, create_command_column_gives_way_to_a_column_of_the_tables_name);
-  tcase_add_test(tc, create_refuses_a_shadow_name_that_is_taken);
-  tcase_add_test(tc, create_of_a_table_that_exists);
-  tcase_add_test(tc, create_failing_inside_a_transaction_keeps_the_transaction);
-  tcase_add_test(tc, create_rolled_back_leaves_nothing);
-  tcase_add_test(tc, create_and_write_commit_together);
-  tcase_add_test(tc, create_inside_savepoints);
-}
 
 static void add_drop_and_rename(TCase *tc) {
   tcase_add_test(tc, drop_takes_shadow_tables_and_files);
@@ -834,7 +539,6 @@ static Suite *suite(void) {
   Suite *s = suite_create("sql_ddl");
   TCase *tc = tcase_create("ddl");
   tcase_add_checked_fixture(tc, open_database, close_database);
-  add_create(tc);
   add_drop_and_rename(tc);
   add_damage(tc);
   add_databases(tc);
