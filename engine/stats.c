@@ -6,8 +6,9 @@ static const struct kv_stat_info infos[] = {
     [KV_STAT_GETS] = {"gets", "calls", "single-key lookups"},
     [KV_STAT_MULTI_GETS] = {"multi_gets", "calls", "batched lookups"},
     [KV_STAT_MULTI_GET_KEYS] = {"multi_get_keys", "keys", "keys asked in batched lookups"},
-    [KV_STAT_MULTI_GET_FILTER_PASSES] = {"multi_get_filter_passes", "passes",
-                                         "groups of keys probed together against one file's filter"},
+    [KV_STAT_MULTI_GET_FILTER_PASSES] =
+        {"multi_get_filter_passes", "passes",
+         "groups of keys probed together against one file's filter"},
     [KV_STAT_MULTI_GET_BLOCKS] = {"multi_get_blocks", "blocks",
                                   "distinct blocks looked into by batched lookups"},
     [KV_STAT_MULTI_GET_BLOCKS_SHARED] = {"multi_get_blocks_shared", "keys",

@@ -72,7 +72,7 @@ int colfam_datum_stored(sqlite3_value *value, enum colfam_affinity affinity,
   if (affinity == COLFAM_AFF_TEXT && (type == SQLITE_INTEGER || type == SQLITE_FLOAT))
     return datum_of_bytes(value, KV_TEXT, datum);
   bool numeric = affinity >= COLFAM_AFF_NUMERIC;
-  if (numeric && type == SQLITE_TEXT) sqlite3_value_numeric_type(value);
+  if (numeric && type == SQLITE_TEXT) (void)sqlite3_value_numeric_type(value);
   int rc = colfam_datum(value, datum);
   if (rc != SQLITE_OK || !numeric) return rc;
   integer_if_equal(datum);
@@ -364,7 +364,7 @@ static int key_column_result(const struct colfam_schema *schema, struct kv_slice
                              const struct kv_slice *value, int column, sqlite3_context *context,
                              bool *told) {
   const struct colfam_column *self = &schema->columns[column];
-  struct kv_datum datum;
+  struct kv_datum datum = {.type = KV_NULL};
   struct parts parts;
   struct kv_buf scratch;
   kv_buf_init(&scratch);
