@@ -23,11 +23,11 @@ SQLITE_EXTENSION_INIT1
 /* Every connection of the process calls SQLite through the one pointer: it is set once, and threads that
 ** load at the same time see it set. A second copy of SQLite in the process cannot be served. */
 static int take_api(const sqlite3_api_routines *api, char **message) {
-  const sqlite3_api_routines *before = NULL;
-  if (__atomic_compare_exchange_n(&sqlite3_api, &before, api, 0, __ATOMIC_ACQ_REL,
-                                  __ATOMIC_ACQUIRE) ||
-      before == api)
+  const sqlite3_api_routines *known = __atomic_load_n(&sqlite3_api, __ATOMIC_ACQUIRE);
+  if (!known &&
+      __atomic_compare_exchange_n(&sqlite3_api, &known, api, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
     return SQLITE_OK;
+  if (known == api) return SQLITE_OK;
   *message = api->mprintf("another copy of SQLite in this process has loaded colfam already");
   return SQLITE_ERROR;
 }
