@@ -16,7 +16,7 @@
 
 #include "harness_sql.h"
 
-#define HITS 12          /* of a point, in each journal mode */
+#define HITS 10          /* of a point, in each journal mode */
 #define TRANSACTIONS 400 /* of a child that nothing kills */
 #define KEYS 300
 
@@ -58,8 +58,22 @@ static void child_change(struct child *child, int64_t number) {
   }
 }
 
+/* A pair of tables that comes and goes. */
+static void child_ddl(struct child *child, int64_t number) {
+  if (number % 11 == 10)
+    child_run(child, "DROP TABLE IF EXISTS plain2; DROP TABLE IF EXISTS family2");
+  else if (number % 11 == 3)
+    child_run(child,
+              "CREATE TABLE IF NOT EXISTS plain2(k INTEGER PRIMARY KEY, v);"
+              "CREATE VIRTUAL TABLE IF NOT EXISTS family2 USING colfam(k INT PRIMARY KEY, v);"
+              "INSERT OR REPLACE INTO plain2 SELECT * FROM plain;"
+              "INSERT OR REPLACE INTO family2 SELECT * FROM plain;"
+              "INSERT INTO family2(family2) VALUES('compact')");
+}
+
 static void child_transaction(struct child *child, int64_t number) {
   child_run(child, "BEGIN IMMEDIATE");
+  child_ddl(child, number);
   unsigned changes = 1 + (unsigned)harness_below(&child->random, 8);
   while (changes--) child_change(child, number);
   if (number % 9 == 4) child_run(child, "INSERT INTO family(family) VALUES('flush')");
@@ -139,8 +153,10 @@ static void kill_child(struct run *run) {
                 run->point, run->nth, status, (long long)(run->acknowledged - run->before));
 }
 
-static void check_files(sqlite3 *db, const struct run *run) {
-  char *ids = sql_query(db, "SELECT group_concat(printf('%016x', id), ' ') FROM family_cffile");
+static void check_files(sqlite3 *db, const struct run *run, const char *manifest) {
+  char *sql = sqlite3_mprintf("SELECT group_concat(printf('%%016x', id), ' ') FROM %s", manifest);
+  char *ids = sql_query(db, sql);
+  sqlite3_free(sql);
   for (char *id = strtok(ids, " "); id && strcmp(id, "NULL") != 0; id = strtok(NULL, " ")) {
     char path[4200];
     snprintf(path, sizeof path, "%s-colfam/%s.sst", run->path, id);
@@ -148,6 +164,17 @@ static void check_files(sqlite3 *db, const struct run *run) {
                   path);
   }
   sqlite3_free(ids);
+}
+
+static void check_second_pair(sqlite3 *db, const struct run *run) {
+  sqlite3_int64 tables =
+      sql_int(db, "SELECT count(*) FROM sqlite_schema WHERE name IN ('plain2', 'family2')");
+  ck_assert_msg(tables == 0 || tables == 2, "%s:%d: one table without the other", run->point,
+                run->nth);
+  if (tables == 0) return;
+  sql_same(db, "SELECT k, v FROM family2 ORDER BY k", "SELECT k, v FROM plain2 ORDER BY k");
+  sql_rows(db, "SELECT * FROM colfam_check('family2')", "");
+  check_files(db, run, "family2_cffile");
 }
 
 /* After the death; leaves the number of the last transaction in run->before. */
@@ -160,7 +187,8 @@ static void check_database(struct run *run) {
                 "%s:%d: acknowledged %lld, found %lld", run->point, run->nth,
                 (long long)run->acknowledged, (long long)last);
   sql_rows(db, "SELECT * FROM colfam_check('family')", "");
-  check_files(db, run);
+  check_files(db, run, "family_cffile");
+  check_second_pair(db, run);
   sql_rows(db, "PRAGMA integrity_check", "ok");
   sql_okf(db,
           "BEGIN; UPDATE plain SET v = %lld WHERE k = 0;"

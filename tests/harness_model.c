@@ -5,10 +5,19 @@
 #include <stdbool.h>
 
 const struct model_table model_tables[MODEL_TABLES] = {
-    {{"num", "num_b"}, "num_twin", "k INT PRIMARY KEY, v", "k"},
-    {{"doc", "doc_b"}, "doc_twin", "a TEXT, b INT, v, PRIMARY KEY(a, b DESC)", "a, b DESC"},
-    {{"extra", "extra_b"}, "extra_twin", "k TEXT PRIMARY KEY, v", "k"},
+    {{"num", "num_b"}, "num_twin", "k INT PRIMARY KEY, v", "WITHOUT ROWID", "k"},
+    {{"doc", "doc_b"},
+     "doc_twin",
+     "a TEXT, b INT, v, PRIMARY KEY(a, b DESC)",
+     "WITHOUT ROWID",
+     "a, b DESC"},
+    {{"seq", "seq_b"}, "seq_twin", "k INTEGER PRIMARY KEY, v", "", "k"},
+    {{"extra", "extra_b"}, "extra_twin", "k TEXT PRIMARY KEY, v", "WITHOUT ROWID", "k"},
 };
+
+static bool is_number(int pair) {
+  return pair == MODEL_NUM || pair == MODEL_SEQ;
+}
 
 static unsigned below(struct harness_random *random, unsigned bound) {
   return (unsigned)harness_below(random, bound);
@@ -18,7 +27,7 @@ static bool chance(struct harness_random *random, unsigned percent) {
 }
 
 static void append_key(sqlite3_str *text, int pair, unsigned key) {
-  if (pair == MODEL_NUM) sqlite3_str_appendf(text, "%u", key);
+  if (is_number(pair)) sqlite3_str_appendf(text, "%u", key);
   if (pair == MODEL_EXTRA) sqlite3_str_appendf(text, "'k%03u'", key);
   if (pair == MODEL_DOC) sqlite3_str_appendf(text, "'a%u', %u", key / 16, key % 16);
 }
@@ -38,10 +47,10 @@ static void append_value(struct harness_random *random, sqlite3_str *text) {
                         below(random, 100000));
 }
 
-static const char *const column_of[MODEL_TABLES] = {"k", "a = 'a%u' AND b", "k"};
+static const char *const column_of[MODEL_TABLES] = {"k", "a = 'a%u' AND b", "k", "k"};
 
 static void append_key_is(sqlite3_str *text, int pair, unsigned key) {
-  if (pair == MODEL_NUM) sqlite3_str_appendf(text, " WHERE k = %u", key);
+  if (is_number(pair)) sqlite3_str_appendf(text, " WHERE k = %u", key);
   if (pair == MODEL_EXTRA) sqlite3_str_appendf(text, " WHERE k = 'k%03u'", key);
   if (pair == MODEL_DOC)
     sqlite3_str_appendf(text, " WHERE a = 'a%u' AND b = %u", key / 16, key % 16);
@@ -86,7 +95,10 @@ static void append_insert(struct harness_random *random, sqlite3_str *text, int 
   sqlite3_str_appendf(text, "INSERT%s INTO @ VALUES", conflict(random));
   for (unsigned i = 0; i < rows; i++) {
     sqlite3_str_appendall(text, i ? ",(" : "(");
-    append_key(text, pair, below(random, MODEL_KEYS));
+    if (pair == MODEL_SEQ && chance(random, 40))
+      sqlite3_str_appendall(text, "NULL");
+    else
+      append_key(text, pair, below(random, MODEL_KEYS));
     sqlite3_str_appendall(text, ",");
     append_value(random, text);
     sqlite3_str_appendall(text, ")");
@@ -99,7 +111,7 @@ static void append_key_change(struct harness_random *random, sqlite3_str *text, 
   bool replace = chance(random, 20);
   unsigned key = below(random, MODEL_KEYS);
   sqlite3_str_appendf(text, "UPDATE%s @ SET ", replace ? " OR REPLACE" : mild_conflict(random));
-  if (pair == MODEL_NUM) sqlite3_str_appendf(text, "k = k + %d", (int)below(random, 7) - 3);
+  if (is_number(pair)) sqlite3_str_appendf(text, "k = k + %d", (int)below(random, 7) - 3);
   if (pair == MODEL_EXTRA) sqlite3_str_appendf(text, "k = 'k%03u'", below(random, MODEL_KEYS));
   if (pair == MODEL_DOC && chance(random, 50))
     sqlite3_str_appendf(text, "b = b + 1");
@@ -124,9 +136,9 @@ char *model_write(struct harness_random *random, int pair) {
     append_key_change(random, text, pair);
   } else if (kind < 16) {
     sqlite3_str_appendf(text, "INSERT OR REPLACE INTO @ SELECT %s FROM @",
-                        pair == MODEL_DOC   ? "a, b + 1, v"
-                        : pair == MODEL_NUM ? "k + 2, v"
-                                            : "k, v || 'x'");
+                        pair == MODEL_DOC ? "a, b + 1, v"
+                        : is_number(pair) ? "k + 2, v"
+                                          : "k, v || 'x'");
     append_where(random, text, pair);
   } else {
     sqlite3_str_appendall(text, "DELETE FROM @");

@@ -7,13 +7,14 @@
 
 #include "harness.h"
 
-enum { MODEL_NUM, MODEL_DOC, MODEL_EXTRA, MODEL_TABLES };
+enum { MODEL_NUM, MODEL_DOC, MODEL_SEQ, MODEL_EXTRA, MODEL_TABLES };
 #define MODEL_KEYS 160 /* keys of a table, 0..159 */
 
 struct model_table {
   const char *names[2]; /* the colfam table has one of them: it is renamed back and forth */
   const char *twin;
   const char *columns;
+  const char *kind;  /* of the twin: WITHOUT ROWID or "" */
   const char *order; /* the key, for ORDER BY */
 };
 extern const struct model_table model_tables[MODEL_TABLES];

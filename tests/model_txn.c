@@ -134,14 +134,18 @@ static void write_both(struct model *m, struct conn *c, int pair, const char *sq
   if (!name) return;
   char *texts[2] = {model_sql(sql, name), model_sql(sql, model_tables[pair].twin)};
   int codes[2], changes[2];
+  sqlite3_int64 rowids[2];
   for (int i = 0; i < 2; i++) {
     codes[i] = run(m, c, texts[i]);
     changes[i] = sqlite3_changes(c->db);
+    rowids[i] = sqlite3_last_insert_rowid(c->db);
     sqlite3_free(texts[i]);
   }
   if (codes[0] != codes[1]) wrong(m, "code %d, the twin's %d: %s", codes[0], codes[1], sql);
   if (codes[0] == SQLITE_OK && changes[0] != changes[1])
     wrong(m, "changes() %d, the twin's %d: %s", changes[0], changes[1], sql);
+  if (codes[0] == SQLITE_OK && rowids[0] != rowids[1])
+    wrong(m, "last_insert_rowid() %lld, the twin's %lld: %s", rowids[0], rowids[1], sql);
   m->counts.writes++;
 }
 
@@ -354,7 +358,7 @@ static void create_pair(struct model *m, struct conn *c, int pair) {
   int rc = runf(m, c, "CREATE VIRTUAL TABLE %s USING colfam(%s, memtable_bytes = 16384)",
                 p->names[below(m, 2)], p->columns);
   if (rc != SQLITE_OK) return;
-  rc = runf(m, c, "CREATE TABLE %s(%s) WITHOUT ROWID", p->twin, p->columns);
+  rc = runf(m, c, "CREATE TABLE %s(%s) %s", p->twin, p->columns, p->kind);
   if (rc != SQLITE_OK) wrong(m, "the twin could not be created");
 }
 
@@ -661,6 +665,16 @@ static void finish(struct model *m) {
   for (int i = 0; i < LOG_LINES; i++) sqlite3_free(m->log[i]);
 }
 
+/* What the engine counted since the last time that both connections were closed, the tables that are left. */
+static void report_engine(struct model *m) {
+  char *rows =
+      sql_query(m->other.db, "SELECT group_concat(name || ' ' || n, ', ') FROM (SELECT name,"
+                             " sum(value) AS n FROM colfam_stats WHERE name IN ('flushes',"
+                             " 'compactions', 'files_removed') GROUP BY name)");
+  printf("  engine: %s\n", rows);
+  sqlite3_free(rows);
+}
+
 static void report(const struct model *m) {
   const struct counts *n = &m->counts;
   printf(
@@ -683,6 +697,7 @@ static void run_seed(uint64_t seed) {
     compare_all(&m, &m.other);
   }
   m.step = last;
+  report_engine(&m);
   finish(&m);
   report(&m);
 }
