@@ -239,6 +239,7 @@ static void compound(struct random_sql *g) {
 
 static void windows(struct random_sql *g) {
   const struct random_table *table = pick(g);
+  g->casts_allowed = false;
   random_add(g, "SELECT q.%s, row_number() OVER (ORDER BY ", random_key_name(table, 0));
   random_key_order(g, table, "q", random_once_in(g, 2));
   random_add(g, ") AS n, count(*) OVER () FROM %s AS q", table->name);

@@ -357,9 +357,9 @@ static void delete_rows(struct random_sql *g, const struct random_table *table) 
 
 static void write_other(struct random_sql *g) {
   random_add(g, "INSERT OR REPLACE INTO r VALUES(%d, ", (int)random_below(g, 30));
-  random_value(g, "TEXT");
+  random_key_value(g, "TEXT", false);
   random_add(g, ", ");
-  random_value(g, "");
+  random_key_value(g, "", false);
   random_add(g, ", ");
   random_value(g, "REAL");
   random_add(g, ")");
