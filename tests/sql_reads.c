@@ -144,6 +144,7 @@ START_TEST(plans_say_what_is_done) {
              "CREATE TABLE r(b)");
   for (int open = 0; open < 2; open++) {
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) check_plan(&plans[i]);
+    if (open) break;
     /* Costs come from the tables once they are open. */
     fill("t", 100);
     fill("x", 100);
