@@ -470,8 +470,7 @@ END_TEST
 
 START_TEST(every_allocation_fails) {
   static const char *const texts[] = {
-      "a TEXT NOT NULL COLLATE NOCASE|b|c INT|PRIMARY KEY(b, c DESC)|filter_bits = 4|conflict = "
-      "abort",
+      "a TEXT NOT NULL COLLATE NOCASE|b|c INT|PRIMARY KEY(b, c DESC)|filter_bits = 4",
       "a INTEGER PRIMARY KEY|b",
       "a|color = red",
       "a CHECK(a)",
