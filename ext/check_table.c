@@ -110,13 +110,6 @@ static int check_catalog(struct check *check, char **message) {
   return rc;
 }
 
-/* A t_cfmeta that asks for what this version does not know is a problem of the table too. */
-static int settle_catalog(struct check *check, char **message) {
-  int rc = check_catalog(check, message);
-  if (rc == SQLITE_ERROR) rc = SQLITE_CORRUPT_VTAB;
-  return settle_code(check->list, rc, message);
-}
-
 /* ---- The log as it stands in t_cflog */
 
 static kv_status check_log_row(const struct kv_log_row *row, const uint8_t uuid[16],
@@ -245,7 +238,7 @@ static int check_gather(struct colfam_conn *conn, const char *name, struct colfa
   int rc = colfam_anchor_begin(conn, name, &check.anchor, message);
   if (rc) return settle_code(list, rc, message);
   rc = check_engine(&check);
-  if (!rc) rc = settle_catalog(&check, message);
+  if (!rc) rc = settle_code(list, check_catalog(&check, message), message);
   if (!rc) rc = check_log(&check);
   if (!rc) rc = check_rows(&check);
   if (!rc) rc = check_shadow_tables(&check);

@@ -562,6 +562,7 @@ START_TEST(check_names_damaged_shadow_rows) {
       "UPDATE t_cfmeta SET value = 7 WHERE name = 'uuid'",
       "UPDATE t_cfmeta SET value = -1 WHERE name = 'flushed_seq'",
       "DELETE FROM t_cfmeta WHERE name = 'flushed_nonce'",
+      "UPDATE t_cfmeta SET value = 'lz4' WHERE name = 'option.compression'",
       "UPDATE t_cffile SET smallest = 'text'",
       "UPDATE t_cffile SET bytes = -1",
       "UPDATE t_cffile SET bytes = bytes + 1",
