@@ -95,6 +95,7 @@ $(UNIT_BIN): %: %.o $(BUILD)/libharness.a $(BUILD)/libkv.a
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) $(LIBS)
 
 $(CORE_BIN): $(BUILD)/%: $(BUILD)/core/%.o $(BUILD)/core/libharness.a $(BUILD)/libcolfam.a
+	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) -lsqlite3 $(LIBS)
 
 $(LOADED_BIN): %: %.o $(BUILD)/libharness.a | $(BUILD)/colfam.so $(BUILD)/test/colfam.so

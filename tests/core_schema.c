@@ -252,7 +252,7 @@ END_TEST
 
 START_TEST(too_many_columns_are_refused) {
   enum { COLUMNS = 2000 };
-  static char names[COLUMNS][8];
+  static char names[COLUMNS][16];
   static const char *argv[COLUMNS + 3] = {"colfam", "main", "t"};
   for (int i = 0; i < COLUMNS; i++) {
     snprintf(names[i], sizeof names[i], "c%d", i);
