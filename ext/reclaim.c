@@ -24,7 +24,7 @@ void colfam_reclaim_add(struct colfam_store *store, struct kv_family *family, co
   for (size_t i = 0; i < count; i++) {
     struct colfam_removal *removal = sqlite3_malloc64(sizeof *removal);
     if (!removal) return;
-    *removal = (struct colfam_removal){NULL, kv_family_ref(family), ids[i], false, false, -1};
+    *removal = (struct colfam_removal){NULL, kv_family_ref(family), ids[i], false, false, true, -1};
     colfam_store_give_removal(store, removal);
   }
 }
@@ -58,6 +58,67 @@ static enum proof decide(const char *journal, const char *locking, int synchrono
   return synchronous >= EXTRA ? PROOF_NOW : PROOF_DIRECTORY;
 }
 
+/* Looks for the waiting files in one table's manifest. What is only called like one is left alone. */
+static int look_in(struct colfam_table *table, const char *manifest, struct colfam_removal *list) {
+  char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\" WHERE id = ?1", table->catalog.database,
+                              manifest);
+  if (!sql) return SQLITE_NOMEM;
+  sqlite3_stmt *statement;
+  int rc = sqlite3_prepare_v2(table->conn->db, sql, -1, &statement, NULL);
+  sqlite3_free(sql);
+  if (rc != SQLITE_OK) return rc == SQLITE_ERROR ? SQLITE_OK : rc;
+  for (; list && rc == SQLITE_OK; list = list->next) {
+    sqlite3_bind_int64(statement, 1, (sqlite3_int64)list->id);
+    if (sqlite3_step(statement) == SQLITE_ROW) list->unnamed = false;
+    rc = sqlite3_reset(statement);
+  }
+  sqlite3_finalize(statement);
+  return rc;
+}
+
+static int look_everywhere(struct colfam_table *table, struct colfam_removal *list) {
+  char *sql = sqlite3_mprintf("SELECT name FROM \"%w\".sqlite_schema"
+                              " WHERE type = 'table' AND substr(name, -7) = '_cffile'",
+                              table->catalog.database);
+  if (!sql) return SQLITE_NOMEM;
+  sqlite3_stmt *names;
+  int rc = sqlite3_prepare_v2(table->conn->db, sql, -1, &names, NULL);
+  sqlite3_free(sql);
+  while (rc == SQLITE_OK && (rc = sqlite3_step(names)) == SQLITE_ROW) {
+    const char *manifest = (const char *)sqlite3_column_text(names, 0);
+    rc = manifest ? look_in(table, manifest, list) : SQLITE_NOMEM;
+  }
+  sqlite3_finalize(names);
+  return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static void free_removal(struct colfam_removal *removal) {
+  kv_family_unref(removal->family);
+  sqlite3_free(removal);
+}
+
+/* A file that waits may be wanted again: when an older copy of the database was put back in its place. Its
+** removal is void then. Nothing is removed as long as the manifests could not be read. */
+static int review_removals(struct colfam_table *table, char **message) {
+  struct colfam_removal *list = colfam_store_take_removals(table->store);
+  for (struct colfam_removal *removal = list; removal; removal = removal->next)
+    removal->unnamed = true;
+  int rc = list ? look_everywhere(table, list) : SQLITE_OK;
+  while (list) {
+    struct colfam_removal *removal = list;
+    list = removal->next;
+    if (rc == SQLITE_OK && !removal->unnamed) {
+      free_removal(removal);
+      continue;
+    }
+    removal->unnamed = rc == SQLITE_OK;
+    removal->older = removal->older || rc == SQLITE_OK;
+    colfam_store_give_removal(table->store, removal);
+  }
+  if (rc == SQLITE_OK || rc == SQLITE_AUTH) return SQLITE_OK;
+  return colfam_error(message, rc, "%s", sqlite3_errmsg(table->conn->db));
+}
+
 int colfam_reclaim_note_journal(struct colfam_table *table, char **message) {
   char journal[16], locking[16], synchronous[16];
   int rc = pragma_text(table, "journal_mode", journal, sizeof journal, message);
@@ -65,8 +126,7 @@ int colfam_reclaim_note_journal(struct colfam_table *table, char **message) {
   if (rc == SQLITE_OK)
     rc = pragma_text(table, "synchronous", synchronous, sizeof synchronous, message);
   if (rc == SQLITE_OK) table->proof = (int)decide(journal, locking, synchronous[0] - '0');
-  colfam_store_age_removals(table->store);
-  return rc;
+  return rc == SQLITE_OK ? review_removals(table, message) : rc;
 }
 
 static bool sync_database_dir(struct colfam_table *table) {
@@ -111,14 +171,14 @@ static void remove_proved(struct colfam_store *store, struct colfam_removal *lis
     list = removal->next;
     colfam_kill_point("remove");
     kv_status status = KV_BUSY;
-    if (removal->proved) status = kv_family_remove_file(removal->family, removal->id, NULL);
+    if (removal->proved && removal->unnamed)
+      status = kv_family_remove_file(removal->family, removal->id, NULL);
     if (status != KV_OK) {
       colfam_store_give_removal(store, removal);
       continue;
     }
     colfam_kill_point("removed");
-    kv_family_unref(removal->family);
-    sqlite3_free(removal);
+    free_removal(removal);
   }
 }
 

@@ -15,7 +15,8 @@ void colfam_reclaim_add(struct colfam_store *store, struct kv_family *family, co
                         size_t count);
 bool colfam_reclaim_pending(struct colfam_store *store);
 
-/* Inside xSync: remembers journal mode, locking mode and synchronous, which decide what a commit proves. */
+/* Inside xSync: remembers journal mode, locking mode and synchronous, which decide what a commit proves, and
+** lets go of removals whose files some t_cffile of the database names (again). */
 int colfam_reclaim_note_journal(struct colfam_table *table, char **message);
 /* Inside xCommit: takes the proof as far as it goes and removes what is proved. Cannot fail. */
 void colfam_reclaim_run(struct colfam_table *table);

@@ -281,10 +281,3 @@ bool colfam_store_has_removals(struct colfam_store *store) {
   registry_unlock();
   return some;
 }
-
-void colfam_store_age_removals(struct colfam_store *store) {
-  registry_lock();
-  for (struct colfam_removal *removal = store->removals; removal; removal = removal->next)
-    removal->older = true;
-  registry_unlock();
-}

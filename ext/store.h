@@ -43,13 +43,12 @@ struct colfam_removal {
   uint64_t id;
   bool proved;    /* no snapshot of any process can need it; only views of this process may */
   bool older;     /* dropped before the xSync of some later transaction */
+  bool unnamed;   /* no t_cffile names the file, as the last xSync saw them */
   int wal_frames; /* nLog of the first checkpoint call after the drop; -1 not known yet */
 };
 /* Takes the whole list away / gives one back (front), so that it is worked on without the lock. */
 struct colfam_removal *colfam_store_take_removals(struct colfam_store *store);
 void colfam_store_give_removal(struct colfam_store *store, struct colfam_removal *removal);
 bool colfam_store_has_removals(struct colfam_store *store);
-/* Inside xSync: whatever waits now was dropped by an earlier commit than the one that begins. */
-void colfam_store_age_removals(struct colfam_store *store);
 
 #endif
