@@ -307,6 +307,7 @@ static int take_meta(struct colfam_catalog *catalog, sqlite3_stmt *row, struct c
   if (!name) return damaged(catalog, "cfmeta", "a row without a name", message);
   if (strncmp(name, "option.", 7) == 0) {
     const char *value = (const char *)sqlite3_column_text(row, 1);
+    if (!colfam_options_known(name + 7)) return SQLITE_OK;
     int rc = colfam_options_set(&meta->options, name + 7, value ? value : "", message);
     return rc == SQLITE_ERROR ? SQLITE_CORRUPT_VTAB : rc;
   }

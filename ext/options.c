@@ -148,6 +148,12 @@ static int refuse_name(const char *name, char **message) {
   return rc;
 }
 
+bool colfam_options_known(const char *name) {
+  bool known = false;
+  for (int i = 0; i < OPTION_COUNT; i++) known = known || sqlite3_stricmp(name, all[i].name) == 0;
+  return known;
+}
+
 int colfam_options_set(struct colfam_options *options, const char *name, const char *value,
                        char **message) {
   for (int i = 0; i < OPTION_COUNT; i++) {

@@ -50,7 +50,7 @@ START_TEST(missing_version_is_damage) {
 END_TEST
 
 START_TEST(rows_of_a_later_version_are_left_alone) {
-  reopen("INSERT INTO t_cfmeta VALUES('something_new', 'x')");
+  reopen("INSERT INTO t_cfmeta VALUES('something_new', 'x'), ('option.something_new', 'y')");
   sql_ok(db, "INSERT INTO t VALUES(5, 6); INSERT INTO t(t) VALUES('compact')");
   sql_rows(db, "SELECT * FROM t", "1|2\n5|6");
   sql_rows(db, "SELECT value FROM t_cfmeta WHERE name = 'something_new'", "x");
