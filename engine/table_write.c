@@ -23,7 +23,7 @@
 
 #define APPEND_BYTES ((size_t)256 << 10)
 #define ENTRY_HEAD_BYTES_MAX 20 /* varints, restart and bucket of one entry, roughly */
-#define CREATE_ATTEMPTS 4
+#define CREATE_ATTEMPTS 8
 
 /* ---- File infos, digests, paths */
 
@@ -136,19 +136,15 @@ static kv_status create_once(struct kv_table_writer *writer, struct kv_err *err)
                        &writer->file, err);
 }
 
-/* An id that is taken is drawn again; a directory that is missing is made, once. */
+/* An id that is taken is drawn again; a directory that is missing is made, again when somebody who removed
+** the last file of another table takes it away meanwhile. */
 static kv_status create_file(struct kv_table_writer *writer, struct kv_err *err) {
-  bool made_dir = false;
-  kv_status status = KV_OK;
-  for (int i = 0; i < CREATE_ATTEMPTS; i++) {
-    status = create_once(writer, err);
-    if (status == KV_MISSING && !made_dir) {
-      made_dir = true;
-      kv_status made = make_dir(&writer->config, err);
-      if (made) return made;
-    } else if (status != KV_BUSY) {
-      break;
-    }
+  bool has_dir = true;
+  kv_status status = KV_BUSY;
+  for (int i = 0; i < CREATE_ATTEMPTS && (status == KV_BUSY || status == KV_MISSING); i++) {
+    status = has_dir ? KV_OK : make_dir(&writer->config, err);
+    if (status == KV_OK) status = create_once(writer, err);
+    has_dir = status != KV_MISSING;
   }
   writer->created = status == KV_OK;
   return status;

@@ -604,6 +604,22 @@ START_TEST(missing_directory_is_made_and_synced_once) {
 }
 END_TEST
 
+START_TEST(directory_removed_by_somebody_meanwhile_is_made_again) {
+  static const enum kv_fault_class classes[] = {KV_FAULT_CREATE, KV_FAULT_MAKE_DIR,
+                                                KV_FAULT_SYNC_DIR};
+  struct rows rows = {0};
+  rows_numbered(&rows, 0, 1, 10, 10);
+  for (int i = 0; i < 3; i++) {
+    stage.config.dir = (const char *const[]){"a-colfam", "b-colfam", "c-colfam"}[i];
+    kv_env_fault_set(stage.fault, classes[i], i ? 1 : 2, false, KV_MISSING);
+    stage_ok(&stage, stage_write(&stage, &rows));
+  }
+  kv_env_fault_set(stage.fault, KV_FAULT_CREATE, 1, true, KV_MISSING);
+  ck_assert_int_eq(stage_write(&stage, &rows), KV_MISSING);
+  rows_release(&rows);
+}
+END_TEST
+
 START_TEST(taken_id_is_drawn_again_and_given_up_in_the_end) {
   struct rows rows = {0};
   rows_numbered(&rows, 0, 1, 10, 10);
@@ -695,6 +711,7 @@ int main(void) {
   tcase_add_test(tests, every_failing_read_is_an_error_not_an_answer);
   tcase_add_test(tests, table_works_again_after_a_failed_read);
   tcase_add_test(tests, missing_directory_is_made_and_synced_once);
+  tcase_add_test(tests, directory_removed_by_somebody_meanwhile_is_made_again);
   tcase_add_test(tests, taken_id_is_drawn_again_and_given_up_in_the_end);
   tcase_add_test(tests, posix_file_in_a_new_directory);
   tcase_add_test(tests, file_changed_under_an_open_table_is_seen_by_verify);
