@@ -19,7 +19,6 @@ struct colfam_drop {
 struct drops_vtab {
   sqlite3_vtab base;
   struct colfam_conn *conn;
-  bool joining;
 };
 
 static void free_drop(struct colfam_conn *conn, struct colfam_drop *drop) {
@@ -131,7 +130,7 @@ static int drops_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqli
 }
 
 static int drops_begin(sqlite3_vtab *vtab) {
-  ((struct drops_vtab *)vtab)->joining = true;
+  (void)vtab;
   return SQLITE_OK;
 }
 
@@ -204,11 +203,9 @@ static int drops_rollback(sqlite3_vtab *vtab) {
 }
 
 static int drops_savepoint(sqlite3_vtab *vtab, int index) {
-  struct drops_vtab *drops = (struct drops_vtab *)vtab;
-  struct colfam_table *table = drops->conn->tables;
+  struct colfam_table *table = ((struct drops_vtab *)vtab)->conn->tables;
   struct colfam_txn *txn;
-  while ((txn = next_orphan(&table))) colfam_txn_savepoint(txn, index, drops->joining);
-  drops->joining = false;
+  while ((txn = next_orphan(&table))) colfam_txn_savepoint(txn, index);
   return SQLITE_OK;
 }
 

@@ -86,9 +86,7 @@ static void drop_savepoints(struct colfam_txn *txn, int index) {
     txn->savepoint_count--;
 }
 
-void colfam_txn_savepoint(struct colfam_txn *txn, int index, bool joining) {
-  int count = txn->savepoint_count;
-  if (joining && count && txn->savepoints[count - 1].index >= index) return;
+void colfam_txn_savepoint(struct colfam_txn *txn, int index) {
   drop_savepoints(txn, index);
   if (txn->savepoint_count == txn->savepoint_capacity) {
     int capacity = txn->savepoint_capacity ? 2 * txn->savepoint_capacity : 16;

@@ -55,9 +55,8 @@ void colfam_txn_commit(struct colfam_txn *txn);
 /* xRollback. Frees the transaction. */
 void colfam_txn_rollback(struct colfam_txn *txn);
 
-/* Savepoints by SQLite's index (VTAB-FACTS: exact index, or the start of the transaction). `joining` is for
-** a vtab object that has just joined: an index already known keeps its older mark. */
-void colfam_txn_savepoint(struct colfam_txn *txn, int index, bool joining);
+/* Savepoints by SQLite's index (the mark of exactly that index, or the start of the transaction). */
+void colfam_txn_savepoint(struct colfam_txn *txn, int index);
 void colfam_txn_release(struct colfam_txn *txn, int index);
 void colfam_txn_rollback_to(struct colfam_txn *txn, int index);
 

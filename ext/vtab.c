@@ -162,11 +162,15 @@ static struct colfam_txn *txn_of(sqlite3_vtab *base) {
   return table ? table->txn : NULL;
 }
 
+/* SQLite tells an object that begins the newest savepoint only. When another object of the table began the
+** transaction, that savepoint may be an older one than the transaction, or one that the other object was
+** told of already: nothing to note. */
 static int vtab_begin(sqlite3_vtab *base) {
   struct colfam_vtab *vtab = (struct colfam_vtab *)base;
-  vtab->joining = true;
   int rc = colfam_vtab_open(vtab);
-  return rc == SQLITE_OK ? colfam_txn_begin(vtab->table, false, &base->zErrMsg) : rc;
+  if (rc != SQLITE_OK) return rc;
+  vtab->joining = vtab->table->txn != NULL;
+  return colfam_txn_begin(vtab->table, false, &base->zErrMsg);
 }
 
 static int vtab_sync(sqlite3_vtab *base) {
@@ -189,7 +193,7 @@ static int vtab_rollback(sqlite3_vtab *base) {
 static int vtab_savepoint(sqlite3_vtab *base, int index) {
   struct colfam_vtab *vtab = (struct colfam_vtab *)base;
   struct colfam_txn *txn = txn_of(base);
-  if (txn) colfam_txn_savepoint(txn, index, vtab->joining);
+  if (txn && !vtab->joining) colfam_txn_savepoint(txn, index);
   vtab->joining = false;
   return SQLITE_OK;
 }

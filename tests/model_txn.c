@@ -668,9 +668,9 @@ static void finish(struct model *m) {
 /* What the engine counted since the last time that both connections were closed, the tables that are left. */
 static void report_engine(struct model *m) {
   char *rows =
-      sql_query(m->other.db, "SELECT group_concat(name || ' ' || n, ', ') FROM (SELECT name,"
-                             " sum(value) AS n FROM colfam_stats WHERE name IN ('flushes',"
-                             " 'compactions', 'files_removed') GROUP BY name)");
+      sql_query(m->writer.db, "SELECT group_concat(name || ' ' || n, ', ') FROM (SELECT name,"
+                              " sum(value) AS n FROM colfam_stats WHERE name IN ('flushes',"
+                              " 'compactions', 'files_removed') GROUP BY name)");
   printf("  engine: %s\n", rows);
   sqlite3_free(rows);
 }

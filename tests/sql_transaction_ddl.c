@@ -179,6 +179,22 @@ START_TEST(three_objects_of_one_table_in_one_transaction) {
 }
 END_TEST
 
+/* SQLite tells the second object of `t`, which comes with the first single-row statement after a RENAME of any
+** table, of the savepoint that is older than the transaction of `t`. */
+START_TEST(second_object_joins_in_a_savepoint_older_than_the_transaction) {
+  sql_ok(a, "CREATE VIRTUAL TABLE other USING colfam(k PRIMARY KEY, v)");
+  twins_insert(a, 1, 5);
+  sql_ok(a, "BEGIN; SAVEPOINT s");
+  twins_both(a, "UPDATE @ SET v = 'undone' WHERE k > 3");
+  sql_ok(a, "ALTER TABLE other RENAME TO another");
+  twins_both(a, "INSERT INTO @ VALUES(7, 'undone')");
+  sql_ok(a, "ROLLBACK TO s");
+  twins_same(a);
+  sql_ok(a, "COMMIT");
+  twins_same(b);
+}
+END_TEST
+
 START_TEST(option_set_in_a_rolled_back_transaction_is_undone) {
   const char *option = "SELECT value FROM t_cfmeta WHERE name = 'option.memtable_bytes'";
   sql_rows(a, option, "16384");
@@ -208,6 +224,7 @@ static void add(Suite *suite, const char *name, SFun open) {
   tcase_add_test(tc, dropped_with_an_older_object_in_the_transaction);
   tcase_add_test(tc, renamed_and_committed_with_writes_before_and_after);
   tcase_add_test(tc, three_objects_of_one_table_in_one_transaction);
+  tcase_add_test(tc, second_object_joins_in_a_savepoint_older_than_the_transaction);
   tcase_add_test(tc, option_set_in_a_rolled_back_transaction_is_undone);
   suite_add_tcase(suite, tc);
 }
