@@ -210,6 +210,25 @@ static kv_status new_family(struct colfam_store *store, const uint8_t uuid[16],
   return kv_family_new(&config, family, err);
 }
 
+/* Under the lock: an entry with no user yet. */
+static struct family_entry *add_family(struct colfam_store *store, const uint8_t uuid[16],
+                                       const struct kv_options *options, kv_status *status,
+                                       struct kv_err *err) {
+  struct family_entry *entry = sqlite3_malloc64(sizeof *entry);
+  *status = entry ? KV_OK : kv_fail_nomem(err);
+  if (!entry) return NULL;
+  memset(entry, 0, sizeof *entry);
+  memcpy(entry->uuid, uuid, 16);
+  *status = new_family(store, uuid, options, &entry->family, err);
+  if (*status != KV_OK) {
+    sqlite3_free(entry);
+    return NULL;
+  }
+  entry->next = store->families;
+  store->families = entry;
+  return entry;
+}
+
 int colfam_store_family(struct colfam_store *store, const uint8_t uuid[16],
                         const struct kv_options *options, struct kv_family **family,
                         char **message) {
@@ -217,27 +236,13 @@ int colfam_store_family(struct colfam_store *store, const uint8_t uuid[16],
   kv_status status = KV_OK;
   registry_lock();
   struct family_entry *entry = find_family(store, uuid);
-  if (!entry) {
-    entry = sqlite3_malloc64(sizeof *entry);
-    status = entry ? KV_OK : kv_fail_nomem(&err);
-    if (entry) {
-      memset(entry, 0, sizeof *entry);
-      memcpy(entry->uuid, uuid, 16);
-      status = new_family(store, uuid, options, &entry->family, &err);
-      if (status == KV_OK) {
-        entry->next = store->families;
-        store->families = entry;
-      } else {
-        sqlite3_free(entry);
-      }
-    }
-  }
-  if (status == KV_OK) {
+  if (!entry) entry = add_family(store, uuid, options, &status, &err);
+  if (entry) {
     entry->users++;
     *family = kv_family_ref(entry->family);
   }
   registry_unlock();
-  if (status != KV_OK) return colfam_error_of(message, NULL, status, &err);
+  if (!entry) return colfam_error_of(message, NULL, status, &err);
   kv_family_set_options(*family, options);
   return SQLITE_OK;
 }

@@ -163,7 +163,7 @@ static char *rows_of(struct model *m, struct conn *c, const char *sql) {
   int rc = sqlite3_prepare_v2(c->db, sql, -1, &stmt, NULL);
   sqlite3_str *text = sqlite3_str_new(NULL);
   if (rc == SQLITE_OK) {
-    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) append_row(text, stmt);
+    while (sqlite3_step(stmt) == SQLITE_ROW) append_row(text, stmt);
     rc = sqlite3_finalize(stmt);
   }
   note(m, c, sql, rc);

@@ -1,7 +1,8 @@
 /* Commits that fail after xSync has run (BUSY, veto, foreign key, interrupt, full database) and what may
 ** follow: retry, more writes, ROLLBACK TO, ROLLBACK. The rules are ARCHITECTURE.md's invariants 1 and 3. */
 #include <stdbool.h>
-#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "harness_twins.h"
@@ -270,6 +271,29 @@ START_TEST(interrupted_commit_is_all_or_nothing) {
 }
 END_TEST
 
+/* A flush that fails is no reason to refuse a commit until the log has twice its budget. */
+START_TEST(directory_that_cannot_be_made_stops_commits_at_twice_the_log_budget) {
+  fclose(fopen(sql_path("app.db-colfam"), "w"));
+  int rc = SQLITE_OK, commits = 0;
+  while (rc == SQLITE_OK && commits < 100) {
+    sql_ok(a, "BEGIN");
+    twins_both(a, "INSERT INTO @ SELECT count(*), printf('%02000d', 1) FROM @");
+    rc = sqlite3_exec(a, "COMMIT", NULL, NULL, NULL);
+    commits += rc == SQLITE_OK;
+  }
+  ck_assert_msg((rc & 0xff) == SQLITE_IOERR, "code %d: %s", rc, sqlite3_errmsg(a));
+  ck_assert_ptr_nonnull(strstr(sqlite3_errmsg(a), "app.db-colfam"));
+  ck_assert_int_ge(commits, 16);
+  ck_assert_int_le(commits, 18);
+  ck_assert_int_ne(sqlite3_get_autocommit(a), 0);
+  ck_assert_int_eq(sql_int(a, "SELECT count(*) FROM t"), commits);
+  twins_same(b);
+  ck_assert_int_eq(unlink(sql_path("app.db-colfam")), 0);
+  twins_insert(a, 1000, 1001);
+  ck_assert_int_eq(file_count(a), 1);
+}
+END_TEST
+
 START_TEST(full_database_at_commit_rolls_back_both) {
   twins_insert(a, 1, 30);
   sql_okf(a, "PRAGMA max_page_count = %lld", sql_int(a, "PRAGMA page_count"));
@@ -319,6 +343,7 @@ int main(void) {
   tcase_add_test(tc, deferred_foreign_key_fails_the_commit_then_is_mended);
   tcase_add_test(tc, deferred_foreign_key_fails_the_commit_then_rollback_to_before);
   tcase_add_test(tc, interrupted_commit_is_all_or_nothing);
+  tcase_add_test(tc, directory_that_cannot_be_made_stops_commits_at_twice_the_log_budget);
   tcase_add_test(tc, full_database_at_commit_rolls_back_both);
   tcase_add_test(tc, created_in_a_savepoint_with_a_busy_commit_then_rolled_back_to);
   suite_add_tcase(suite, tc);
