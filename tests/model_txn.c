@@ -43,7 +43,7 @@ struct conn {
 
 struct counts {
   unsigned writes, commits, busy, vetoes, foreign_keys, rollbacks, rollbacks_to;
-  unsigned jobs, ddl, reopened, held_rows, checks;
+  unsigned commands, ddl, reopened, held_rows, checks;
 };
 
 struct model {
@@ -381,11 +381,16 @@ static void step_read(struct model *m) {
 }
 
 static void step_command(struct model *m) {
+  static const char *const commands[] = {
+      "flush",          "flush",         "flush",         "flush",
+      "compact",        "compact",       "compact",       "track_rows=on",
+      "track_rows=off", "filter_bits=0", "filter_bits=8", "memtable_bytes=32768",
+  };
   const char *name = name_of(&m->writer, (int)below(m, MODEL_TABLES));
   if (!name) return;
-  runf(m, &m->writer, "INSERT INTO %s(%s) VALUES('%s')", name, name,
-       chance(m, 60) ? "flush" : "compact");
-  m->counts.jobs++;
+  const char *command = commands[below(m, sizeof commands / sizeof *commands)];
+  runf(m, &m->writer, "INSERT INTO %s(%s) VALUES('%s')", name, name, command);
+  m->counts.commands++;
 }
 
 static void step_check(struct model *m) {
@@ -681,7 +686,7 @@ static void report(const struct model *m) {
       "seed %llu (%s): %u steps, %u writes, %u commits, failed %u busy %u veto %u foreign key, "
       "%u rollbacks, %u to savepoints, %u commands, %u ddl, %u reopened, %u held rows, %u checks\n",
       (unsigned long long)m->seed, m->wal ? "wal" : "delete", m->step, n->writes, n->commits,
-      n->busy, n->vetoes, n->foreign_keys, n->rollbacks, n->rollbacks_to, n->jobs, n->ddl,
+      n->busy, n->vetoes, n->foreign_keys, n->rollbacks, n->rollbacks_to, n->commands, n->ddl,
       n->reopened, n->held_rows, n->checks);
 }
 
