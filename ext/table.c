@@ -85,6 +85,16 @@ int colfam_table_view(struct colfam_table *table, struct kv_view **view, char **
   return rc;
 }
 
+int colfam_table_settle_options(struct colfam_table *table, char **message) {
+  if (!table->options_stale) return SQLITE_OK;
+  struct colfam_meta meta;
+  int rc = colfam_catalog_read_meta(&table->catalog, &meta, message);
+  if (rc != SQLITE_OK) return rc;
+  table->options = meta.options;
+  table->options_stale = false;
+  return SQLITE_OK;
+}
+
 /* ---- Opening and leaving */
 
 static int refuse_encoding(sqlite3 *db, const char *table, char **message) {

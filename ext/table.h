@@ -31,7 +31,7 @@ struct colfam_table {
   bool writable;      /* as t_cfmeta said last */
   bool dead_rows;     /* t_cflog may hold rows at or below flushed_seq */
   bool renamed;       /* the transaction in progress may have renamed it */
-  bool options_stale; /* a rolled-back command may have changed options */
+  bool options_stale; /* a command that changed options may be rolled back */
   int proof;          /* what a commit proves for removals (reclaim.c), noted by xSync */
 };
 
@@ -54,6 +54,9 @@ struct kv_batch *colfam_table_batch(struct colfam_table *table); /* borrowed, or
 void colfam_table_set_view(struct colfam_table *table, struct kv_view *view, unsigned data_version);
 /* Forgets the cached view: the next read asks the shadow tables. */
 void colfam_table_forget_view(struct colfam_table *table);
+/* Inside a write transaction: reads options again after a ROLLBACK TO that may have undone some. The family
+** follows when the transaction has ended. */
+int colfam_table_settle_options(struct colfam_table *table, char **message);
 int colfam_table_data_version(struct colfam_table *table, unsigned *version);
 
 /* For functions that name a table ('t', 'aux.t', quoted): finds the vtab, anchored in a read transaction

@@ -114,6 +114,7 @@ void colfam_txn_rollback_to(struct colfam_txn *txn, int index) {
   if (count && txn->savepoints[count - 1].index == index) to = txn->savepoints[count - 1];
   kv_batch_rollback(txn->batch, to.mark);
   txn->rowid_known = false;
+  if (txn->options_changed) txn->table->options_stale = true;
 }
 
 /* ---- Jobs */
@@ -283,6 +284,7 @@ int colfam_txn_sync(struct colfam_txn *txn, char **message) {
   if (txn->poisoned) return SQLITE_NOMEM;
   if (kv_batch_count(txn->batch) == 0 && !txn->job && !txn->row_written) return SQLITE_OK;
   int rc = find_table(txn, message);
+  if (rc == SQLITE_OK && !txn->gone) rc = colfam_table_settle_options(txn->table, message);
   if (rc != SQLITE_OK || txn->gone) return rc;
   colfam_kill_point("sync");
   sqlite3 *db = txn->table->conn->db;

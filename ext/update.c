@@ -193,15 +193,16 @@ static int delete_old(struct change *change) {
   return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
 }
 
-/* Whether the new key is taken, and what the conflict mode makes of it. Blind writing (replace without
-** counting) does not look. */
+/* Whether the new key is taken, and what the conflict mode makes of it. Blind writing (replace while the
+** number of rows is not known) does not look; whether it is known is fixed for the transaction, since
+** track_rows may change inside it. */
 static int resolve_conflict(struct change *change, bool *taken) {
   const struct colfam_options *options = &change->txn->table->options;
   bool replace =
       change->on_conflict == SQLITE_REPLACE ||
       (!change->has_old && options->conflict_replace && change->on_conflict == SQLITE_ABORT);
   *taken = false;
-  if (replace && !options->track_rows) return SQLITE_OK;
+  if (replace && kv_view_rows(change->txn->base) < 0) return SQLITE_OK;
   int rc = exists(change, kv_buf_slice(&change->at->row.key), taken);
   if (rc != SQLITE_OK || !*taken || replace) return rc;
   return fail_unique(change);
@@ -324,6 +325,13 @@ void colfam_update_release(struct colfam_vtab *vtab) {
   vtab->scratch = NULL;
 }
 
+/* Options that a ROLLBACK TO of this transaction may have undone. */
+static int settle_options(struct colfam_vtab *vtab) {
+  if (!vtab->table->options_stale) return SQLITE_OK;
+  int rc = colfam_vtab_open(vtab);
+  return rc == SQLITE_OK ? colfam_table_settle_options(vtab->table, &vtab->base.zErrMsg) : rc;
+}
+
 int colfam_update(sqlite3_vtab *base, int argc, sqlite3_value **argv, sqlite3_int64 *rowid) {
   struct colfam_vtab *vtab = (struct colfam_vtab *)base;
   if (!vtab->table || !vtab->table->txn) return SQLITE_MISUSE;
@@ -333,6 +341,8 @@ int colfam_update(sqlite3_vtab *base, int argc, sqlite3_value **argv, sqlite3_in
     colfam_update_release(vtab);
     return rc;
   }
+  rc = settle_options(vtab);
+  if (rc != SQLITE_OK) return rc;
   struct change change = {.vtab = vtab,
                           .schema = vtab->schema,
                           .txn = vtab->table->txn,
