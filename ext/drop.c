@@ -50,7 +50,9 @@ int colfam_drops_add(struct colfam_table *table, char **message) {
   *drop = (struct colfam_drop){conn->drops, table, NULL, 0, false};
   conn->drops = drop;
   note_files(drop);
-  int rc = sqlite3_exec(conn->db, "INSERT INTO colfam_drops(dropped) VALUES(1)", NULL, NULL, NULL);
+  /* With the schema, so that a temp table of the name is never meant. */
+  const char *join = "INSERT INTO main.colfam_drops(dropped) VALUES(1)";
+  int rc = sqlite3_exec(conn->db, join, NULL, NULL, NULL);
   if (rc == SQLITE_OK) {
     if (table->txn) table->txn->dropped = true;
     return SQLITE_OK;

@@ -1,6 +1,8 @@
-/* Options changed by commands in the middle of a transaction: what a savepoint undoes must not go on
-** working, and the row count must not depend on when an option was switched. */
+/* Commands and names where nobody expects them. Options changed in the middle of a transaction: what a
+** savepoint undoes must not go on working, and the row count must not depend on when an option was switched.
+** Tables of the application with the names of our own. */
 #include <stddef.h>
+#include <unistd.h>
 
 #include "harness_sql.h"
 
@@ -99,8 +101,17 @@ START_TEST(row_count_goes_on_after_track_rows_off_is_rolled_back_to) {
 }
 END_TEST
 
+START_TEST(drop_under_a_temp_table_of_our_own_name) {
+  sql_ok(db, "CREATE TEMP TABLE colfam_drops(dropped); CREATE TEMP TABLE t_cflog(x)");
+  sql_ok(db, "INSERT INTO t(t) VALUES('flush'); INSERT INTO t VALUES('c', 3); DROP TABLE t");
+  sql_rows(db, "SELECT count(*) FROM temp.colfam_drops", "0");
+  sql_rows(db, "SELECT name FROM main.sqlite_schema", "");
+  ck_assert_int_ne(access(sql_path("attacks.db-colfam"), F_OK), 0);
+}
+END_TEST
+
 int main(void) {
-  Suite *suite = suite_create("Options in transactions");
+  Suite *suite = suite_create("Commands and names");
   TCase *tc = tcase_create("options");
   tcase_add_checked_fixture(tc, open_table, close_table);
   tcase_add_test(tc, replacing_after_track_rows_off_counts_right);
@@ -111,6 +122,7 @@ int main(void) {
   tcase_add_test(tc, option_from_before_the_savepoint_stays);
   tcase_add_test(tc, options_rolled_back_to_with_a_rename);
   tcase_add_test(tc, row_count_goes_on_after_track_rows_off_is_rolled_back_to);
+  tcase_add_test(tc, drop_under_a_temp_table_of_our_own_name);
   suite_add_tcase(suite, tc);
   return harness_run(suite);
 }
