@@ -169,16 +169,16 @@ static bool compare(struct pair *pair, bool in_order, char **difference) {
 
 /* ---- The pair */
 
-static void configure(sqlite3 *db) {
+static void configure(sqlite3 *db, const char *journal_mode) {
   sqlite3_extended_result_codes(db, 1);
-  sql_ok(db, "PRAGMA synchronous = off; PRAGMA journal_mode = memory");
+  sql_okf(db, "PRAGMA synchronous = off; PRAGMA journal_mode = %s", journal_mode);
 }
 
 static void open_both(struct pair *pair) {
   ck_assert_int_eq(sqlite3_open(pair->oracle_path, &pair->oracle), SQLITE_OK);
   pair->subject = sql_open(pair->subject_path);
-  configure(pair->oracle);
-  configure(pair->subject);
+  configure(pair->oracle, pair->journal_mode);
+  configure(pair->subject, pair->journal_mode);
 }
 
 static void close_both(struct pair *pair) {
@@ -186,18 +186,21 @@ static void close_both(struct pair *pair) {
   sql_close(pair->subject);
 }
 
-void pair_open(struct pair *pair, const char *name) {
+void pair_open(struct pair *pair, const char *name, const char *journal_mode) {
   memset(pair, 0, sizeof *pair);
+  pair->journal_mode = journal_mode;
   snprintf(pair->oracle_path, sizeof pair->oracle_path, "%s/%s-oracle.db", harness_dir(), name);
   snprintf(pair->subject_path, sizeof pair->subject_path, "%s/%s-subject.db", harness_dir(), name);
   open_both(pair);
 }
 
 static void remove_database(const char *path) {
-  char directory[4200];
-  snprintf(directory, sizeof directory, "%s-colfam", path);
-  remove(path);
-  harness_remove_tree(directory);
+  static const char *const endings[] = {"", "-colfam", "-wal", "-shm", "-journal"};
+  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+    char name[4200];
+    snprintf(name, sizeof name, "%s%s", path, endings[i]);
+    harness_remove_tree(name);
+  }
 }
 
 void pair_close(struct pair *pair) {

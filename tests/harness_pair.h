@@ -20,12 +20,13 @@ struct pair_answer {
 struct pair {
   sqlite3 *oracle, *subject;
   char oracle_path[4096], subject_path[4096];
+  const char *journal_mode;
   struct pair_answer answers[2];
   int constraint_errors; /* statements that failed alike */
 };
 
 /* Fresh databases below harness_dir(). */
-void pair_open(struct pair *pair, const char *name);
+void pair_open(struct pair *pair, const char *name, const char *journal_mode);
 void pair_close(struct pair *pair);
 /* Both sides must run this. */
 void pair_ok(struct pair *pair, const char *sql);

@@ -150,6 +150,7 @@ static void column_value(struct random_sql *g, const struct random_table *table,
 static void insert_into(struct random_sql *g, const struct random_table *table) {
   if (random_once_in(g, 10)) {
     random_add(g, "REPLACE INTO %s", table->name);
+    g->strict_mode = false;
   } else {
     const char *mode = RANDOM_OF(g, modes);
     g->strict_mode = !*mode || strstr(mode, "ABORT");
@@ -182,6 +183,8 @@ static void insert_values(struct random_sql *g, const struct random_table *table
     row_of_values(g, table, rowid);
     random_add(g, ")");
   }
+  /* SQLite returns rows that a virtual table ignored, and no rowid that it assigned. */
+  if (!table->rowid && g->strict_mode && random_once_in(g, 6)) random_add(g, " RETURNING *");
 }
 
 static void insert_some_columns(struct random_sql *g, const struct random_table *table) {
@@ -205,6 +208,13 @@ static void insert_some_columns(struct random_sql *g, const struct random_table 
   sqlite3_free(text);
 }
 
+/* The form of a column; a key gets nothing long, since the length of keys is limited. */
+static void add_form(struct random_sql *g, const char *form, const char *name, bool key) {
+  const char *hole = strstr(form, "%s");
+  if (key) random_add(g, "iif(length(CAST(%s AS BLOB)) > 2000, 3, ", name);
+  random_add(g, "%.*s%s%s%s", (int)(hole - form), form, name, hole + 2, key ? ")" : "");
+}
+
 /* What a column gets from a source row with the columns named here. */
 static void source_expression(struct random_sql *g, const struct random_table *table, int column,
                               const char *const *names, size_t count) {
@@ -225,9 +235,7 @@ static void source_expression(struct random_sql *g, const struct random_table *t
     random_add(g, random_once_in(g, 2) ? "NULL" : "abs(length(%s) %% 100000) + 1", name);
     return;
   }
-  const char *form = RANDOM_OF(g, forms);
-  const char *hole = strstr(form, "%s");
-  random_add(g, "%.*s%s%s", (int)(hole - form), form, name, hole + 2);
+  add_form(g, RANDOM_OF(g, forms), name, is_key(table, column));
 }
 
 static void insert_select(struct random_sql *g, const struct random_table *table) {
@@ -265,8 +273,9 @@ static void insert_select(struct random_sql *g, const struct random_table *table
 /* ---- UPDATE and DELETE */
 
 static void set_column(struct random_sql *g, const struct random_table *table, int column) {
-  static const char *const forms[] = {"%s + 1", "%s || 'x'", "-%s",     "length(%s)",      "NULL",
-                                      "%s - 1", "upper(%s)", "%s * 10", "substr(%s, 1, 5)"};
+  static const char *const forms[] = {"%s + 1",     "%s || 'x'", "-%s",
+                                      "length(%s)", "NULL + %s", "%s - 1",
+                                      "upper(%s)",  "%s * 10",   "substr(%s, 1, 5)"};
   const char *name = table->columns[column].name;
   random_add(g, "%s = ", name);
   if (random_once_in(g, 2)) {
@@ -274,15 +283,8 @@ static void set_column(struct random_sql *g, const struct random_table *table, i
   } else if (is_key(table, column) && table->rowid) {
     random_add(g, "%s %s %d", name, random_once_in(g, 2) ? "+" : "-", (int)random_below(g, 3));
   } else {
-    const char *form = RANDOM_OF(g, forms);
-    const char *hole = strstr(form, "%s");
-    if (hole) {
-      const char *other = table->columns[random_below(g, (uint64_t)table->column_count)].name;
-      random_add(g, "%.*s%s%s", (int)(hole - form), form, random_once_in(g, 3) ? other : name,
-                 hole + 2);
-    } else {
-      random_add(g, "%s", form);
-    }
+    const char *other = table->columns[random_below(g, (uint64_t)table->column_count)].name;
+    add_form(g, RANDOM_OF(g, forms), random_once_in(g, 3) ? other : name, is_key(table, column));
   }
 }
 
@@ -296,14 +298,22 @@ static void set_swapped(struct random_sql *g, const struct random_table *table) 
   }
 }
 
+/* All of the key is told by =. */
+static void where_one_row(struct random_sql *g, const struct random_table *table) {
+  for (int i = 0; i < random_key_width(table); i++) {
+    random_add(g, "%s%s = ", i ? " AND " : " WHERE ", random_key_name(table, i));
+    random_key_value(g, random_key_type(table, i), false);
+  }
+}
+
 /* Later steps of an OR REPLACE that changes keys would see rows that earlier steps replaced: SQLite reads
-** an ordinary table's row again, and hands a virtual table what it read before. */
+** an ordinary table's row again, and hands a virtual table what it read before. So it changes one row. */
 static void update(struct random_sql *g, const struct random_table *table) {
   int column = (int)random_below(g, (uint64_t)table->column_count);
   bool swap = table->key_count > 1 && random_once_in(g, 6);
   bool key_changes = swap || is_key(table, column);
   const char *mode = RANDOM_OF(g, modes);
-  if (key_changes && strstr(mode, "REPLACE")) mode = "OR ABORT";
+  bool one_row = key_changes && strstr(mode, "REPLACE");
   g->strict_mode = !*mode || strstr(mode, "ABORT");
   g->or_allowed = !key_changes && !*mode;
   random_add(g, "UPDATE %s %s SET ", mode, table->name);
@@ -317,9 +327,12 @@ static void update(struct random_sql *g, const struct random_table *table) {
     random_add(g, ", ");
     set_column(g, table, more);
   }
-  if (random_once_in(g, 12)) return;
-  random_add(g, " WHERE ");
-  random_condition(g, table, table->name, 0);
+  if (one_row) {
+    where_one_row(g, table);
+  } else if (!random_once_in(g, 12)) {
+    random_add(g, " WHERE ");
+    random_condition(g, table, table->name, 0);
+  }
 }
 
 /* Cannot fail: SQLite undoes nothing of an UPDATE FROM on a virtual table that fails in a transaction. */
@@ -389,11 +402,27 @@ static void write(struct random_sql *g) {
 /* ---- Everything else */
 
 static void transaction(struct random_sql *g) {
-  static const char *const forms[] = {
-      "BEGIN",          "BEGIN",        "BEGIN IMMEDIATE", "COMMIT",         "COMMIT",
-      "COMMIT",         "ROLLBACK",     "SAVEPOINT s1",    "SAVEPOINT s2",   "SAVEPOINT s3",
-      "RELEASE s1",     "RELEASE s2",   "RELEASE s3",      "ROLLBACK TO s1", "ROLLBACK TO s2",
-      "ROLLBACK TO s3", "SAVEPOINT s1", "ROLLBACK TO s1"};
+  static const char *const forms[] = {"PRAGMA case_sensitive_like = 1",
+                                      "PRAGMA case_sensitive_like = 0",
+
+                                      "BEGIN",
+                                      "BEGIN",
+                                      "BEGIN IMMEDIATE",
+                                      "COMMIT",
+                                      "COMMIT",
+                                      "COMMIT",
+                                      "ROLLBACK",
+                                      "SAVEPOINT s1",
+                                      "SAVEPOINT s2",
+                                      "SAVEPOINT s3",
+                                      "RELEASE s1",
+                                      "RELEASE s2",
+                                      "RELEASE s3",
+                                      "ROLLBACK TO s1",
+                                      "ROLLBACK TO s2",
+                                      "ROLLBACK TO s3",
+                                      "SAVEPOINT s1",
+                                      "ROLLBACK TO s1"};
   random_add(g, "%s", RANDOM_OF(g, forms));
 }
 
@@ -411,6 +440,22 @@ static void event(struct random_sql *g) {
   } else {
     random_add(g, "-- reopen");
   }
+}
+
+/* On r: writes t whenever r is written. */
+char *random_sql_trigger(struct random_sql *g) {
+  static const char *const values[] = {"new.i", "new.x", "new.y", "new.z", "new.i % 5", "7"};
+  const struct random_table *table = &g->tables[0];
+  g->text = sqlite3_str_new(NULL);
+  random_add(g, "CREATE TRIGGER tr AFTER INSERT ON r BEGIN %s INTO t VALUES(",
+             random_once_in(g, 2) ? "REPLACE" : "INSERT OR IGNORE");
+  for (int i = 0; i < table->column_count; i++) {
+    bool id = table->rowid && is_key(table, i);
+    random_add(g, "%s%s", i ? ", " : "", id ? "new.i" : RANDOM_OF(g, values));
+  }
+  random_add(g, "); UPDATE t SET %s = %s WHERE %s = new.i; END", table->columns[0].name,
+             table->columns[0].name, random_key_name(table, 0));
+  return sqlite3_str_finish(g->text);
 }
 
 static void begin_statement(struct random_sql *g, struct random_statement *statement) {

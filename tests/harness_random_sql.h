@@ -56,6 +56,8 @@ struct random_sql {
 void random_sql_init(struct random_sql *g, uint64_t seed);
 /* CREATE TABLE or CREATE VIRTUAL TABLE of the table; the caller frees. */
 char *random_sql_create(struct random_sql *g, int table, bool subject);
+/* CREATE TRIGGER on r that writes t. */
+char *random_sql_trigger(struct random_sql *g);
 /* Draws the next statement. */
 void random_sql_next(struct random_sql *g, struct random_statement *statement);
 /* The whole table in key order. */

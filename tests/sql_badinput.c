@@ -1,5 +1,4 @@
-/* Bad input: statements that must be refused, files and shadow tables that are damaged, missing, foreign or
-** hostile. An error that names table and file, or the right rows; never other rows, a crash or a hang; other
+/* Bad input: statements that must be refused, files that are damaged, missing, foreign or no files. An error that names table and file, or the right rows; never other rows, a crash or a hang; other
 ** tables go on working; DROP works; with the old bytes back, the table works again. */
 #include <dirent.h>
 #include <fcntl.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "harness_damage.h"
 #include "harness_sql.h"
 
 static sqlite3 *db;
@@ -77,103 +77,6 @@ static const char *id_of(const struct file *file) {
   return id;
 }
 
-/* ---- Tables to damage */
-
-/* t: two files of small blocks and a log; `sound` beside it. */
-static void make_tables(void) {
-  sql_ok(db,
-         "CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, v TEXT, block_bytes = 1024);"
-         "CREATE VIRTUAL TABLE sound USING colfam(k INT PRIMARY KEY, v TEXT);"
-         "WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n LIMIT 150)"
-         "INSERT INTO t SELECT i, 'first ' || i FROM n; INSERT INTO t(t) VALUES('flush');"
-         "UPDATE t SET v = 'second ' || k WHERE k % 3 = 0; DELETE FROM t WHERE k % 10 = 0;"
-         "INSERT INTO t VALUES(200, printf('%.*c', 3000, 'x')); INSERT INTO t(t) VALUES('flush');"
-         "INSERT INTO t VALUES(300, 'logged'); UPDATE t SET v = 'logged' WHERE k = 7;"
-         "INSERT INTO sound VALUES(1, 'a'), (2, 'b'); INSERT INTO sound(sound) VALUES('flush')");
-}
-
-static const char *const reads[] = {
-    "SELECT k, v FROM t",
-    "SELECT k, v FROM t ORDER BY k DESC",
-    "SELECT v FROM t WHERE k = 9",
-    "SELECT v FROM t WHERE k = 10",
-    "SELECT v FROM t WHERE k = 7",
-    "SELECT k, v FROM t WHERE k IN (1, 3, 30, 64, 149, 200, 300, 999)",
-    "SELECT count(*) FROM t",
-    "SELECT EXISTS (SELECT 1 FROM t WHERE k = 148), EXISTS (SELECT 1 FROM t WHERE k = 1000)",
-    "SELECT k FROM t WHERE k BETWEEN 60 AND 75",
-    "SELECT min(k), max(k) FROM t",
-};
-enum { READS = sizeof reads / sizeof *reads };
-
-static char *right_rows[READS];
-
-static void note_right_rows(void) {
-  for (int i = 0; i < READS; i++) right_rows[i] = sql_query(db, reads[i]);
-}
-
-static void free_right_rows(void) {
-  for (int i = 0; i < READS; i++) sqlite3_free(right_rows[i]);
-}
-
-/* The rows as sql_query gives them, or NULL with the extended code. */
-static char *try_query(const char *sql, int *rc) {
-  sqlite3_stmt *stmt = NULL;
-  sqlite3_str *rows = sqlite3_str_new(NULL);
-  int count = 0;
-  *rc = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
-  while (*rc == SQLITE_OK && (*rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-    for (int i = 0; i < sqlite3_column_count(stmt); i++)
-      sqlite3_str_appendf(rows, "%s%s", i ? "|" : count ? "\n" : "", sqlite3_column_text(stmt, i));
-    count++;
-    *rc = SQLITE_OK;
-  }
-  sqlite3_finalize(stmt);
-  char *text = sqlite3_str_finish(rows);
-  if (*rc == SQLITE_DONE) return text ? text : sqlite3_mprintf("");
-  sqlite3_free(text);
-  return NULL;
-}
-
-/* Every read gives the right rows or this error, whose message names the table and `name`. Returns how
-** many failed. */
-static int right_or_refused(int code, const char *name, const char *what) {
-  int failed = 0;
-  for (int i = 0; i < READS; i++) {
-    int rc;
-    char *rows = try_query(reads[i], &rc);
-    if (rows) {
-      ck_assert_msg(!strcmp(rows, right_rows[i]), "%s: %s: wrong rows:\n%s", what, reads[i], rows);
-    } else {
-      const char *message = sqlite3_errmsg(db);
-      ck_assert_msg(rc == code, "%s: %s: code %d: %s", what, reads[i], rc, message);
-      ck_assert_msg(strstr(message, "table t") && strstr(message, name), "%s: %s", what, message);
-      failed++;
-    }
-    sqlite3_free(rows);
-  }
-  return failed;
-}
-
-static void others_work(void) {
-  sql_rows(db, "SELECT k, v FROM sound WHERE k IN (1, 2, 3)", "1|a\n2|b");
-  sql_rows(db, "SELECT count(*) FROM sqlite_master WHERE name GLOB 't_cf*'", "3");
-  sql_rows(db, "SELECT * FROM colfam_check('sound')", "");
-}
-
-static void all_works(void) {
-  ck_assert_int_eq(right_or_refused(SQLITE_OK, "", "restored"), 0);
-  sql_rows(db, "SELECT * FROM colfam_check('t')", "");
-}
-
-static void drop_works(void) {
-  sql_ok(db, "DROP TABLE t");
-  sql_rows(db, "SELECT count(*) FROM sqlite_master WHERE name GLOB 't_cf*'", "0");
-  sql_rows(db, "SELECT * FROM colfam_check('sound')", "");
-  sql_ok(db, "INSERT INTO sound VALUES(3, 'c'); INSERT INTO sound(sound) VALUES('compact')");
-  sql_rows(db, "SELECT count(*) FROM sound", "3");
-}
-
 /* ---- Statements */
 
 START_TEST(clauses_that_are_not_supported_are_named) {
@@ -238,8 +141,8 @@ START_TEST(null_keys_are_refused_in_sqlites_words) {
 END_TEST
 
 START_TEST(statements_that_sqlite_refuses_leave_the_table_alone) {
-  make_tables();
-  note_right_rows();
+  damage_make_tables(db);
+  damage_note_rows(db);
   static const char *const bad[] = {
       "INSERT INTO t VALUES(1)",
       "INSERT INTO t VALUES(1, 2, 3)",
@@ -274,8 +177,7 @@ START_TEST(statements_that_sqlite_refuses_leave_the_table_alone) {
     ck_assert_msg(sqlite3_exec(db, bad[i], NULL, NULL, NULL) != SQLITE_OK, "%s works", bad[i]);
     ck_assert_msg(strlen(sqlite3_errmsg(db)) > 10, "%s: %s", bad[i], sqlite3_errmsg(db));
   }
-  all_works();
-  free_right_rows();
+  damage_none(db);
 }
 END_TEST
 
@@ -286,7 +188,7 @@ static int damaged(const struct file *file, const char *bytes, size_t size, cons
   close_database();
   write_bytes(file->path, bytes, size);
   open_database();
-  return right_or_refused(SQLITE_CORRUPT_VTAB, id_of(file), what);
+  return damage_check(db, SQLITE_CORRUPT_VTAB, id_of(file), what);
 }
 
 static void restored(const struct file *file) {
@@ -315,7 +217,7 @@ static void write_damaged(const char *what) {
     bool known = rc == SQLITE_OK || rc == SQLITE_CORRUPT_VTAB || rc == SQLITE_CONSTRAINT_PRIMARYKEY;
     ck_assert_msg(known, "%s: %s: code %d: %s", what, writes[i], rc, sqlite3_errmsg(db));
   }
-  right_or_refused(SQLITE_CORRUPT_VTAB, "", what);
+  damage_check(db, SQLITE_CORRUPT_VTAB, "", what);
 }
 
 /* Offsets: every one of the last 200 bytes (index, properties, footer), and a spread of the rest. */
@@ -324,8 +226,8 @@ START_TEST(file_with_flipped_bits_gives_right_rows_or_an_error) {
   struct harness_random random;
   uint64_t seed = harness_seed_env(7);
   harness_seed(&random, seed);
-  make_tables();
-  note_right_rows();
+  damage_make_tables(db);
+  damage_note_rows(db);
   file_of("t", _i, &file);
   char *bytes = malloc(file.size);
   ck_assert_ptr_nonnull(bytes);
@@ -337,20 +239,19 @@ START_TEST(file_with_flipped_bits_gives_right_rows_or_an_error) {
   }
   ck_assert_msg(noticed > tries * 9 / 10, "seed %llu: %d of %d noticed", (unsigned long long)seed,
                 noticed, tries);
-  others_work();
+  damage_others_work(db);
   restored(&file);
-  all_works();
+  damage_none(db);
   free(bytes);
   free(file.bytes);
-  free_right_rows();
 }
 END_TEST
 
 /* A compaction must not launder damage: it fails, and the old files stay. */
 START_TEST(file_with_flipped_bits_is_never_merged) {
   struct file file;
-  make_tables();
-  note_right_rows();
+  damage_make_tables(db);
+  damage_note_rows(db);
   file_of("t", 1, &file);
   char *bytes = malloc(file.size);
   ck_assert_ptr_nonnull(bytes);
@@ -358,20 +259,19 @@ START_TEST(file_with_flipped_bits_is_never_merged) {
     if (!flipped(&file, bytes, offset, 4)) continue;
     sql_fails(db, "INSERT INTO t(t) VALUES('compact')", SQLITE_CORRUPT_VTAB, id_of(&file));
     ck_assert_int_gt(sql_int(db, "SELECT count(*) FROM colfam_check('t')"), 0);
-    others_work();
+    damage_others_work(db);
     restored(&file);
-    all_works();
+    damage_none(db);
   }
   free(bytes);
   free(file.bytes);
-  free_right_rows();
 }
 END_TEST
 
 START_TEST(file_of_another_length_is_refused) {
   struct file file;
-  make_tables();
-  note_right_rows();
+  damage_make_tables(db);
+  damage_note_rows(db);
   file_of("t", 0, &file);
   char *longer = calloc(1, file.size + 5000);
   ck_assert_ptr_nonnull(longer);
@@ -383,20 +283,19 @@ START_TEST(file_of_another_length_is_refused) {
   }
   for (size_t extra = 1; extra < 5000; extra *= 7)
     ck_assert_int_ge(damaged(&file, longer, file.size + extra, "longer"), 5);
-  others_work();
+  damage_others_work(db);
   restored(&file);
-  all_works();
+  damage_none(db);
   free(longer);
   free(file.bytes);
-  free_right_rows();
 }
 END_TEST
 
 /* Blocks moved within a file keep their own checksum, but not their place. */
 START_TEST(file_with_stretches_swapped_or_zeroed) {
   struct file file;
-  make_tables();
-  note_right_rows();
+  damage_make_tables(db);
+  damage_note_rows(db);
   file_of("t", 1, &file);
   char *bytes = malloc(file.size);
   ck_assert_ptr_nonnull(bytes);
@@ -411,18 +310,17 @@ START_TEST(file_with_stretches_swapped_or_zeroed) {
     ck_assert_int_gt(damaged(&file, bytes, file.size, "zeroed"), 0);
   }
   restored(&file);
-  all_works();
+  damage_none(db);
   free(bytes);
   free(file.bytes);
-  free_right_rows();
 }
 END_TEST
 
 /* Sound files under another name: of the same table, of another one, of another database. */
 START_TEST(file_that_is_sound_but_foreign) {
   struct file newer, older, other;
-  make_tables();
-  note_right_rows();
+  damage_make_tables(db);
+  damage_note_rows(db);
   file_of("t", 0, &newer);
   file_of("t", 1, &older);
   file_of("sound", 0, &other);
@@ -431,28 +329,27 @@ START_TEST(file_that_is_sound_but_foreign) {
   write_bytes(newer.path, older.bytes, older.size);
   write_bytes(older.path, newer.bytes, newer.size);
   open_database();
-  ck_assert_int_ge(right_or_refused(SQLITE_CORRUPT_VTAB, "manifest", "files swapped"), 5);
+  ck_assert_int_ge(damage_check(db, SQLITE_CORRUPT_VTAB, "manifest", "files swapped"), 5);
   restored(&newer);
   restored(&older);
-  all_works();
+  damage_none(db);
   ck_assert_int_ge(damaged(&newer, other.bytes, other.size, "another table's file"), 5);
-  others_work();
+  damage_others_work(db);
   restored(&newer);
   ck_assert_int_ge(damaged(&older, "SQLite format 3", 16, "no table file"), 5);
   restored(&older);
-  all_works();
-  drop_works();
+  damage_none(db);
+  damage_drop(db);
   free(newer.bytes);
   free(older.bytes);
   free(other.bytes);
-  free_right_rows();
 }
 END_TEST
 
 START_TEST(file_damaged_in_the_open_is_noticed_or_not_needed) {
   struct file file;
-  make_tables();
-  note_right_rows();
+  damage_make_tables(db);
+  damage_note_rows(db);
   file_of("t", 1, &file);
   reopen();
   int fd = open(file.path, O_RDWR);
@@ -460,15 +357,14 @@ START_TEST(file_damaged_in_the_open_is_noticed_or_not_needed) {
   sql_rows(db, "SELECT v FROM t WHERE k = 1", "first 1");
   for (off_t offset = 0; offset < (off_t)file.size; offset += 16)
     ck_assert_int_eq(pwrite(fd, "damage", 6, offset), 6);
-  ck_assert_int_gt(right_or_refused(SQLITE_CORRUPT_VTAB, id_of(&file), "overwritten"), 0);
+  ck_assert_int_gt(damage_check(db, SQLITE_CORRUPT_VTAB, id_of(&file), "overwritten"), 0);
   ck_assert_int_eq(ftruncate(fd, 10), 0);
-  ck_assert_int_gt(right_or_refused(SQLITE_CORRUPT_VTAB, id_of(&file), "cut while open"), 0);
+  ck_assert_int_gt(damage_check(db, SQLITE_CORRUPT_VTAB, id_of(&file), "cut while open"), 0);
   close(fd);
-  others_work();
+  damage_others_work(db);
   restored(&file);
-  all_works();
+  damage_none(db);
   free(file.bytes);
-  free_right_rows();
 }
 END_TEST
 
@@ -476,28 +372,27 @@ END_TEST
 
 /* Reads that need the file fail and name it; point reads of the log go on. */
 static void missing(const char *name, const char *what) {
-  ck_assert_int_ge(right_or_refused(SQLITE_CANTOPEN, name, what), 5);
+  ck_assert_int_ge(damage_check(db, SQLITE_CANTOPEN, name, what), 5);
   sql_ok(db, "CREATE TABLE IF NOT EXISTS ordinary(x); INSERT INTO ordinary VALUES(1)");
 }
 
 START_TEST(file_missing_is_an_error_of_its_own_and_comes_back) {
   struct file file;
-  make_tables();
-  note_right_rows();
+  damage_make_tables(db);
+  damage_note_rows(db);
   for (int number = 0; number < 2; number++) {
     file_of("t", number, &file);
     close_database();
     ck_assert_int_eq(unlink(file.path), 0);
     open_database();
     missing(id_of(&file), "missing");
-    others_work();
+    damage_others_work(db);
     sql_fails(db, "INSERT INTO t(t) VALUES('compact')", SQLITE_CANTOPEN, id_of(&file));
     file_restore(&file); /* the same connection finds it */
-    all_works();
+    damage_none(db);
     free(file.bytes);
   }
-  drop_works();
-  free_right_rows();
+  damage_drop(db);
 }
 END_TEST
 
@@ -523,45 +418,36 @@ static void replace_by(const char *path, int kind) {
 /* Not followed, not waited for. */
 START_TEST(file_replaced_by_what_is_no_file) {
   struct file file;
-  make_tables();
-  note_right_rows();
+  damage_make_tables(db);
+  damage_note_rows(db);
   file_of("t", 1, &file);
   for (int kind = 0; kind < 5; kind++) {
     close_database();
     remove(file.path);
     replace_by(file.path, kind);
     open_database();
-    int failed = 0;
-    for (int i = 0; i < READS; i++) {
-      int rc;
-      char *rows = try_query(reads[i], &rc);
-      if (rows) ck_assert_str_eq(rows, right_rows[i]);
-      if (!rows) ck_assert_ptr_nonnull(strstr(sqlite3_errmsg(db), id_of(&file)));
-      failed += !rows;
-      sqlite3_free(rows);
-    }
+    int failed = damage_check(db, 0, id_of(&file), "replaced");
     ck_assert_int_ge(failed, 5);
-    others_work();
+    damage_others_work(db);
   }
   close_database();
   remove(file.path);
   file_restore(&file);
   open_database();
-  all_works();
+  damage_none(db);
   free(file.bytes);
-  free_right_rows();
 }
 END_TEST
 
 START_TEST(file_replaced_by_what_is_no_file_then_drop) {
   struct file file;
-  make_tables();
+  damage_make_tables(db);
   file_of("t", 1, &file);
   close_database();
   remove(file.path);
   replace_by(file.path, _i);
   open_database();
-  drop_works();
+  damage_drop(db);
   ck_assert_int_eq(access("/etc/passwd", F_OK), 0);
   free(file.bytes);
 }
@@ -570,8 +456,8 @@ END_TEST
 /* The directory itself: away, a file, a FIFO, a link elsewhere; then back. */
 START_TEST(directory_replaced_then_back) {
   char path[4096], away[4200];
-  make_tables();
-  note_right_rows();
+  damage_make_tables(db);
+  damage_note_rows(db);
   snprintf(path, sizeof path, "%s", sql_path("bad.db-colfam"));
   snprintf(away, sizeof away, "%s-away", path);
   for (int kind = 0; kind < 6; kind++) {
@@ -579,8 +465,7 @@ START_TEST(directory_replaced_then_back) {
     ck_assert_int_eq(rename(path, away), 0);
     if (kind < 5) replace_by(path, kind);
     open_database();
-    int rc;
-    ck_assert_ptr_null(try_query("SELECT k, v FROM t", &rc));
+    int rc = sqlite3_exec(db, "SELECT k, v FROM t", NULL, NULL, NULL);
     ck_assert_msg(rc == SQLITE_CANTOPEN || rc == SQLITE_IOERR, "kind %d: code %d", kind, rc);
     ck_assert_ptr_nonnull(strstr(sqlite3_errmsg(db), "table t"));
     ck_assert_ptr_nonnull(strstr(sqlite3_errmsg(db), "bad.db-colfam"));
@@ -592,17 +477,16 @@ START_TEST(directory_replaced_then_back) {
     remove(path);
     ck_assert_int_eq(rename(away, path), 0);
     open_database();
-    all_works();
-    others_work();
+    damage_none(db);
+    damage_others_work(db);
   }
-  drop_works();
-  free_right_rows();
+  damage_drop(db);
 }
 END_TEST
 
 START_TEST(directory_replaced_then_drop_and_create_work) {
   char path[4096];
-  make_tables();
+  damage_make_tables(db);
   snprintf(path, sizeof path, "%s", sql_path("bad.db-colfam"));
   close_database();
   harness_remove_tree(path);
@@ -611,211 +495,9 @@ START_TEST(directory_replaced_then_drop_and_create_work) {
   sql_ok(db, "DROP TABLE t; DROP TABLE sound");
   sql_rows(db, "SELECT count(*) FROM sqlite_master", "0");
   if (_i < 5) remove(path);
-  make_tables();
-  note_right_rows();
-  all_works();
-  free_right_rows();
-}
-END_TEST
-
-/* ---- Shadow tables */
-
-/* A copy of database and files, to go back to. */
-static void copy_tree(const char *from, const char *to) {
-  char command[9000];
-  snprintf(command, sizeof command, "rm -rf '%s' && cp -a '%s' '%s'", to, from, to);
-  ck_assert_int_eq(system(command), 0);
-}
-
-static void save_database(void) {
-  close_database();
-  copy_tree(sql_path("bad.db"), sql_path("saved.db"));
-  copy_tree(sql_path("bad.db-colfam"), sql_path("saved.db-colfam"));
-  open_database();
-}
-
-static void restore_database(void) {
-  close_database();
-  unlink(sql_path("bad.db-journal"));
-  copy_tree(sql_path("saved.db"), sql_path("bad.db"));
-  copy_tree(sql_path("saved.db-colfam"), sql_path("bad.db-colfam"));
-  open_database();
-}
-
-static const char *const hostile_values[] = {"NULL",
-                                             "-1",
-                                             "0",
-                                             "1",
-                                             "2",
-                                             "9223372036854775807",
-                                             "-9223372036854775808",
-                                             "1e300",
-                                             "-0.0",
-                                             "'text'",
-                                             "''",
-                                             "x''",
-                                             "x'00'",
-                                             "zeroblob(100000)",
-                                             "randomblob(16)",
-                                             "randomblob(500)",
-                                             "4294967296",
-                                             "2147483648",
-                                             "9e999",
-                                             "'9'",
-                                             "zeroblob(16)",
-                                             "3",
-                                             "'zstd:99'",
-                                             "'reverse'"};
-
-static const struct {
-  const char *table;
-  const char *columns[10];
-  int count;
-} shadows[] = {
-    {"t_cfmeta", {"name", "value", "value", "value"}, 4},
-    {"t_cffile",
-     {"id", "level", "seq", "smallest", "largest", "bytes", "entries", "tombstones", "checksum"},
-     9},
-    {"t_cflog", {"seq", "nonce", "gen", "rows", "batch"}, 5},
-};
-
-/* One value set, changed a little, copied from another row, or rows deleted or doubled. */
-static char *hostile_statement(struct harness_random *random) {
-  uint64_t shadow = harness_below(random, 3);
-  const char *table = shadows[shadow].table;
-  const char *column =
-      shadows[shadow].columns[harness_below(random, (uint64_t)shadows[shadow].count)];
-  const char *value =
-      hostile_values[harness_below(random, sizeof hostile_values / sizeof *hostile_values)];
-  const char *key = shadow == 0 ? "name" : shadow == 1 ? "id" : "seq";
-  int row = (int)harness_below(random, shadow == 0 ? 14 : 3);
-  char where[200];
-  snprintf(where, sizeof where, "WHERE %s = (SELECT %s FROM %s LIMIT 1 OFFSET %d)", key, key, table,
-           row);
-  switch (harness_below(random, 8)) {
-    case 0:
-      return sqlite3_mprintf("DELETE FROM %s %s", table, where);
-    case 1:
-      return sqlite3_mprintf("UPDATE OR REPLACE %s SET %s = %s + %d %s", table, column, column,
-                             (int)harness_below(random, 5) - 2, where);
-    case 2:
-      return sqlite3_mprintf(
-          "UPDATE OR REPLACE %s SET %s = (SELECT %s FROM %s LIMIT 1 OFFSET 1) %s", table, column,
-          column, table, where);
-    case 3:
-      return sqlite3_mprintf("INSERT OR REPLACE INTO %s(%s, %s) VALUES(%s, %s)", table, key,
-                             strcmp(column, key) ? column : shadows[shadow].columns[1], value,
-                             value);
-    case 4:
-      return sqlite3_mprintf("UPDATE OR REPLACE %s SET %s = substr(%s, 1, length(%s) - %d) %s",
-                             table, column, column, column, 1 + (int)harness_below(random, 9),
-                             where);
-    default:
-      return sqlite3_mprintf("UPDATE OR REPLACE %s SET %s = %s %s", table, column, value, where);
-  }
-}
-
-static const char *const uses[] = {"SELECT count(*), max(v) FROM t",
-                                   "SELECT v FROM t WHERE k IN (1, 2, 3, 300)",
-                                   "SELECT v FROM t WHERE k = 9",
-                                   "SELECT count(*) FROM t",
-                                   "SELECT * FROM colfam_check('t')",
-                                   "SELECT * FROM colfam_files('t')",
-                                   "SELECT * FROM colfam_families",
-                                   "SELECT * FROM colfam_stats",
-                                   "SELECT colfam_may_exist('t', 5)",
-                                   "INSERT INTO t VALUES(400, 'new')",
-                                   "UPDATE t SET v = 'x' WHERE k = 300",
-                                   "DELETE FROM t WHERE k = 7",
-                                   "INSERT INTO t(t) VALUES('flush')",
-                                   "INSERT INTO t(t) VALUES('compact')",
-                                   "INSERT INTO t(t) VALUES('filter_bits=8')",
-                                   "ALTER TABLE t RENAME TO t2",
-                                   "ALTER TABLE t2 RENAME TO t",
-                                   "BEGIN; INSERT INTO t VALUES(401, 'x'); ROLLBACK"};
-
-/* The table may have any rows now; what it may not is crash, hang or hurt others. */
-static void use_hostile_table(struct harness_random *random, const char *hostile) {
-  for (int i = 0; i < 8; i++) {
-    const char *use = uses[harness_below(random, sizeof uses / sizeof *uses)];
-    int rc = sqlite3_exec(db, use, NULL, NULL, NULL);
-    int code = rc & 0xff;
-    bool known = code == SQLITE_OK || code == SQLITE_CORRUPT || code == SQLITE_CANTOPEN ||
-                 code == SQLITE_ERROR || code == SQLITE_CONSTRAINT;
-    ck_assert_msg(known, "%s: %s: code %d: %s", hostile, use, rc, sqlite3_errmsg(db));
-    if (!sqlite3_get_autocommit(db)) sql_ok(db, "ROLLBACK");
-  }
-  sql_rows(db, "SELECT k, v FROM sound WHERE k IN (1, 2, 3)", "1|a\n2|b");
-}
-
-START_TEST(shadow_rows_that_are_hostile_do_no_harm) {
-  struct harness_random random;
-  uint64_t seed = harness_seed_env(1) * 1000 + (uint64_t)_i;
-  harness_seed(&random, seed);
-  make_tables();
-  note_right_rows();
-  save_database();
-  for (int round = 0; round < 60; round++) {
-    char *hostile = hostile_statement(&random);
-    if (harness_below(&random, 2)) sql_ok(db, "SELECT count(*) FROM t");
-    int rc = sqlite3_exec(db, hostile, NULL, NULL, NULL);
-    ck_assert_msg(
-        rc == SQLITE_OK || (rc & 0xff) == SQLITE_CONSTRAINT || (rc & 0xff) == SQLITE_MISMATCH,
-        "%s: %s", hostile, sqlite3_errmsg(db));
-    if (harness_below(&random, 2)) reopen();
-    use_hostile_table(&random, hostile);
-    if (harness_below(&random, 3) == 0) {
-      reopen();
-      use_hostile_table(&random, hostile);
-    }
-    rc = sqlite3_exec(db, "DROP TABLE IF EXISTS t; DROP TABLE IF EXISTS t2", NULL, NULL, NULL);
-    ck_assert_msg(rc == SQLITE_OK, "seed %llu: DROP after %s: %s", (unsigned long long)seed,
-                  hostile, sqlite3_errmsg(db));
-    sql_rows(db, "SELECT k, v FROM sound WHERE k IN (1, 2, 3)", "1|a\n2|b");
-    restore_database();
-    sqlite3_free(hostile);
-  }
-  all_works();
-  free_right_rows();
-}
-END_TEST
-
-/* Adds 1 to a byte of a log row's batch; false when it has no such byte. */
-static bool change_batch(sqlite3_int64 seq, int offset) {
-  sqlite3_blob *blob;
-  ck_assert_int_eq(sqlite3_blob_open(db, "main", "t_cflog", "batch", seq, 1, &blob), SQLITE_OK);
-  bool there = offset < sqlite3_blob_bytes(blob);
-  unsigned char byte;
-  if (there) {
-    ck_assert_int_eq(sqlite3_blob_read(blob, &byte, 1, offset), SQLITE_OK);
-    byte++;
-    ck_assert_int_eq(sqlite3_blob_write(blob, &byte, 1, offset), SQLITE_OK);
-  }
-  sqlite3_blob_close(blob);
-  return there;
-}
-
-/* A log row's batch is checked as a whole; so no read of the table works. Its first byte is its format's
-** version. */
-START_TEST(log_batch_with_a_changed_byte_is_an_error) {
-  make_tables();
-  note_right_rows();
-  sql_ok(db, "CREATE TABLE kept AS SELECT * FROM t_cflog");
-  sqlite3_int64 last = sql_int(db, "SELECT max(seq) FROM kept");
-  for (sqlite3_int64 seq = last - 1; seq <= last; seq++) {
-    int offset = 0;
-    for (; change_batch(seq, offset); offset++) {
-      reopen();
-      int code = offset ? SQLITE_CORRUPT_VTAB : SQLITE_ERROR;
-      ck_assert_int_eq(right_or_refused(code, "log batch", "log batch changed"), READS);
-      others_work();
-      sql_ok(db, "UPDATE t_cflog SET batch = (SELECT batch FROM kept WHERE seq = t_cflog.seq)");
-      reopen();
-    }
-    ck_assert_int_gt(offset, 10);
-  }
-  all_works();
-  free_right_rows();
+  damage_make_tables(db);
+  damage_note_rows(db);
+  damage_none(db);
 }
 END_TEST
 
@@ -842,8 +524,6 @@ static Suite *suite(void) {
   tcase_add_test(tc, null_keys_are_refused_in_sqlites_words);
   tcase_add_test(tc, statements_that_sqlite_refuses_leave_the_table_alone);
   add_files(tc);
-  tcase_add_loop_test(tc, shadow_rows_that_are_hostile_do_no_harm, 0, 8);
-  tcase_add_test(tc, log_batch_with_a_changed_byte_is_an_error);
   suite_add_tcase(s, tc);
   return s;
 }

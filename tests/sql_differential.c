@@ -18,6 +18,8 @@ enum { STATEMENTS = 400, SHRINK_SECONDS = 30 };
 
 struct script {
   char *creates[2][2]; /* of t and u, for oracle and subject */
+  char *trigger;       /* NULL for none */
+  const char *journal_mode;
   struct random_statement statements[STATEMENTS];
   bool left_out[STATEMENTS];
 };
@@ -42,6 +44,9 @@ static void script_draw(struct script *script, uint64_t seed) {
     g.random.state = state;
     script->creates[i][1] = random_sql_create(&g, i, true);
   }
+  static const char *const journal_modes[] = {"memory", "wal", "delete", "persist"};
+  script->journal_mode = RANDOM_OF(&g, journal_modes);
+  if (random_once_in(&g, 4)) script->trigger = random_sql_trigger(&g);
   for (int i = 0; i < STATEMENTS; i++) {
     if (i % 50 >= 48 || i >= STATEMENTS - 2) {
       random_sql_whole(&g, i % 2, &script->statements[i]);
@@ -52,6 +57,7 @@ static void script_draw(struct script *script, uint64_t seed) {
 }
 
 static void script_release(struct script *script) {
+  sqlite3_free(script->trigger);
   for (int i = 0; i < 2; i++) {
     sqlite3_free(script->creates[i][0]);
     sqlite3_free(script->creates[i][1]);
@@ -69,12 +75,13 @@ static void create_tables(struct pair *pair, const struct script *script) {
     sql_ok(pair->oracle, script->creates[i][0]);
     sql_ok(pair->subject, script->creates[i][1]);
   }
+  if (script->trigger) pair_ok(pair, script->trigger);
 }
 
 /* Runs it in fresh databases; the number of the statement that differed, or STATEMENTS. */
 static int script_run(const struct script *script, uint64_t *errors, char **difference) {
   struct pair pair;
-  pair_open(&pair, "differential");
+  pair_open(&pair, "differential", script->journal_mode);
   create_tables(&pair, script);
   int i = 0;
   *difference = NULL;
@@ -115,7 +122,9 @@ static void script_shrink(struct script *script, int failed) {
 }
 
 static void print_script(const struct script *script) {
+  printf("PRAGMA journal_mode = %s;\n", script->journal_mode);
   for (int i = 0; i < 2; i++) printf("%s;\n", script->creates[i][1]);
+  if (script->trigger) printf("%s;\n", script->trigger);
   for (int i = 0; i < STATEMENTS; i++) {
     const struct random_statement *statement = &script->statements[i];
     if (script->left_out[i]) continue;
