@@ -1,7 +1,8 @@
-/* A bank for suites with many connections, in threads or processes: accounts and tickets in an ordinary table,
-** `plain`, and in a colfam table, `family`, alike. Writers move money between accounts, insert tickets and
-** delete the oldest; readers hold the tables against each other and against what is known: money is neither
-** made nor lost, a snapshot stands still, a deleted ticket is never seen again. */
+/* A bank for suites with many connections, in threads or processes: accounts and tickets in an
+** ordinary table, `plain`, and in a colfam table, `family`, alike. Writers move money between
+** accounts, insert tickets and delete the oldest; readers hold the tables against each other and
+** against what is known: money is neither made nor lost, a snapshot stands still, a deleted ticket
+** is never seen again. */
 #ifndef HARNESS_BANK_H
 #define HARNESS_BANK_H
 

@@ -1,5 +1,5 @@
-/* A table to damage and a sound one beside it, for the suites of bad input: a read gives the right rows or
-** an error that names the table; the other table goes on working. */
+/* A table to damage and a sound one beside it, for the suites of bad input: a read gives the right
+** rows or an error that names the table; the other table goes on working. */
 #ifndef HARNESS_DAMAGE_H
 #define HARNESS_DAMAGE_H
 
@@ -10,8 +10,9 @@ void damage_make_tables(sqlite3 *db);
 /* Notes what all reads of t give now. */
 void damage_note_rows(sqlite3 *db);
 enum { DAMAGE_READS = 10 };
-/* Every read of t gives the rows noted, or fails with this extended code (0: any) and a message that names the
-** table and has `name` in it. Returns how many failed; `what` is for the message of the test. */
+/* Every read of t gives the rows noted, or fails with this extended code (0: any) and a message
+** that names the table and has `name` in it. Returns how many failed; `what` is for the message of
+** the test. */
 int damage_check(sqlite3 *db, int code, const char *name, const char *what);
 /* All reads of t are right, and it checks sound. */
 void damage_none(sqlite3 *db);

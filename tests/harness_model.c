@@ -1,5 +1,5 @@
-/* See harness_model.h. Statements whose outcome depends on the order in which SQLite happens to visit rows
-** are left out: no OR in a WHERE. */
+/* See harness_model.h. Statements whose outcome depends on the order in which SQLite happens to
+** visit rows are left out: no OR in a WHERE. */
 #include "harness_model.h"
 
 #include <stdbool.h>
@@ -105,8 +105,9 @@ static void append_insert(struct harness_random *random, sqlite3_str *text, int 
   }
 }
 
-/* With REPLACE one key only: SQLite computes all new rows of a virtual table before it changes the first, those
-** of an ordinary table one by one, and so an UPDATE that replaces rows it has yet to visit differs. */
+/* With REPLACE one key only: SQLite computes all new rows of a virtual table before it changes the
+** first, those of an ordinary table one by one, and so an UPDATE that replaces rows it has yet to
+** visit differs. */
 static void append_key_change(struct harness_random *random, sqlite3_str *text, int pair) {
   bool replace = chance(random, 20);
   unsigned key = below(random, MODEL_KEYS);

@@ -1,5 +1,5 @@
-/* The tables of the model of transactions: a colfam table and its twin, an ordinary table with the same columns;
-** and random statements that mean the same for both. */
+/* The tables of the model of transactions: a colfam table and its twin, an ordinary table with the
+** same columns; and random statements that mean the same for both. */
 #ifndef HARNESS_MODEL_H
 #define HARNESS_MODEL_H
 
@@ -19,7 +19,8 @@ struct model_table {
 };
 extern const struct model_table model_tables[MODEL_TABLES];
 
-/* A statement that writes or reads, with @ for the table's name. The caller frees with sqlite3_free. */
+/* A statement that writes or reads, with @ for the table's name. The caller frees with
+** sqlite3_free. */
 char *model_write(struct harness_random *random, int pair);
 char *model_read(struct harness_random *random, int pair);
 /* `sql` with every @ replaced by the name. The caller frees with sqlite3_free. */

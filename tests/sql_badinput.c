@@ -1,4 +1,5 @@
-/* Bad input: statements that must be refused, files that are damaged, missing, foreign or no files. An error that names table and file, or the right rows; never other rows, a crash or a hang; other
+/* Bad input: statements that must be refused, files that are damaged, missing, foreign or no files.
+** An error that names table and file, or the right rows; never other rows, a crash or a hang; other
 ** tables go on working; DROP works; with the old bytes back, the table works again. */
 #include <dirent.h>
 #include <fcntl.h>
@@ -220,7 +221,8 @@ static void write_damaged(const char *what) {
   damage_check(db, SQLITE_CORRUPT_VTAB, "", what);
 }
 
-/* Offsets: every one of the last 200 bytes (index, properties, footer), and a spread of the rest. */
+/* Offsets: every one of the last 200 bytes (index, properties, footer), and a spread of the rest.
+** */
 START_TEST(file_with_flipped_bits_gives_right_rows_or_an_error) {
   struct file file;
   struct harness_random random;

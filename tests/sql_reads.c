@@ -1,5 +1,5 @@
-/* How statements read: the plan's words, how often the engine is called for them, what a cursor sees while its
-** table is written, and errors that end a statement instead of hiding rows. */
+/* How statements read: the plan's words, how often the engine is called for them, what a cursor
+** sees while its table is written, and errors that end a statement instead of hiding rows. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -336,7 +336,8 @@ START_TEST(cursor_survives_rollback_to) {
   ck_assert_msg(rc == SQLITE_OK, "%s", sqlite3_errmsg(db));
   while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
   }
-  /* SQLite itself may end readers at a rollback; what it must not do is crash or give other rows. */
+  /* SQLite itself may end readers at a rollback; what it must not do is crash or give other rows.
+  ** */
   ck_assert_msg(rc == SQLITE_DONE || rc == SQLITE_ABORT_ROLLBACK, "%d: %s", rc, sqlite3_errmsg(db));
   sqlite3_finalize(stmt);
   sql_ok(db, "ROLLBACK");

@@ -1,4 +1,5 @@
-/* CREATE, DROP and RENAME inside transactions and savepoints, with writes pending, committed and undone. */
+/* CREATE, DROP and RENAME inside transactions and savepoints, with writes pending, committed and
+** undone. */
 #include <unistd.h>
 
 #include "harness_twins.h"
@@ -132,7 +133,8 @@ START_TEST(renamed_and_dropped_then_rolled_back_to_then_commit) {
 }
 END_TEST
 
-/* The object of before the RENAME stays in the transaction when the DROP takes the newest one out. */
+/* The object of before the RENAME stays in the transaction when the DROP takes the newest one out.
+** */
 START_TEST(dropped_with_an_older_object_in_the_transaction) {
   twins_insert(a, 1, 30);
   sql_ok(a, "INSERT INTO t(t) VALUES('flush')");
@@ -179,8 +181,8 @@ START_TEST(three_objects_of_one_table_in_one_transaction) {
 }
 END_TEST
 
-/* SQLite tells the second object of `t`, which comes with the first single-row statement after a RENAME of any
-** table, of the savepoint that is older than the transaction of `t`. */
+/* SQLite tells the second object of `t`, which comes with the first single-row statement after a
+** RENAME of any table, of the savepoint that is older than the transaction of `t`. */
 START_TEST(second_object_joins_in_a_savepoint_older_than_the_transaction) {
   sql_ok(a, "CREATE VIRTUAL TABLE other USING colfam(k PRIMARY KEY, v)");
   twins_insert(a, 1, 5);

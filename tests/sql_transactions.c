@@ -1,5 +1,5 @@
-/* Transactions, case by case: savepoints, cursors that live across all of it, commits that write nothing, what
-** SQLite counts, several connections. */
+/* Transactions, case by case: savepoints, cursors that live across all of it, commits that write
+** nothing, what SQLite counts, several connections. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
