@@ -61,6 +61,12 @@ int colfam_drops_add(struct colfam_table *table, char **message) {
   return colfam_error(message, rc, "%s", sqlite3_errmsg(conn->db));
 }
 
+bool colfam_drops_has(const struct colfam_conn *conn, const struct colfam_table *table) {
+  for (const struct colfam_drop *drop = conn->drops; drop; drop = drop->next)
+    if (drop->table == table) return true;
+  return false;
+}
+
 /* ---- The virtual table: nobody reads it, its transaction callbacks are the point */
 
 static int drops_connect(sqlite3 *db, void *context, int argc, const char *const *argv,

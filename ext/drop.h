@@ -6,6 +6,8 @@
 #ifndef COLFAM_DROP_H
 #define COLFAM_DROP_H
 
+#include <stdbool.h>
+
 #include "conn.h"
 #include "sqlite_api.h"
 #include "table.h"
@@ -14,5 +16,7 @@
 int colfam_drops_register(struct colfam_conn *conn);
 /* Called by xDestroy before the shadow tables go: remembers the table's files. */
 int colfam_drops_add(struct colfam_table *table, char **message);
+/* Whether the transaction in progress has dropped it. */
+bool colfam_drops_has(const struct colfam_conn *conn, const struct colfam_table *table);
 
 #endif

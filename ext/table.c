@@ -1,11 +1,12 @@
 /* See table.h. A colfam_table is made when a vtab object is first used, and stays with the connection until
-** it closes or the table is dropped: DDL disconnects and reconnects vtab objects at any time, and neither
+** it closes or the table is dropped (by others: until the next table is opened): DDL disconnects and reconnects vtab objects at any time, and neither
 ** memtables nor a pending transaction may suffer from that. Without vtab objects it holds no statement and
 ** no view, so that it keeps neither locks nor files. */
 #include "table.h"
 
 #include <string.h>
 
+#include "drop.h"
 #include "error.h"
 #include "reclaim.h"
 #include "txn.h"
@@ -130,6 +131,18 @@ static struct colfam_table *find_table(struct colfam_conn *conn, const uint8_t u
   return NULL;
 }
 
+/* Frees tables without objects that other connections have dropped: nobody opens them again. */
+static void free_dropped(struct colfam_conn *conn) {
+  for (struct colfam_table *table = conn->tables, *next; table; table = next) {
+    next = table->next;
+    if (table->vtab_count || table->txn || colfam_drops_has(conn, table)) continue;
+    bool found = true;
+    int rc = colfam_catalog_find(&table->catalog, &found);
+    colfam_catalog_close(&table->catalog);
+    if (rc == SQLITE_OK && !found) colfam_table_free(table);
+  }
+}
+
 /* Makes the table of a catalog, which it takes over on success. */
 static int new_table(struct colfam_conn *conn, struct colfam_catalog *catalog,
                      const struct colfam_options *options, struct colfam_table **out,
@@ -173,6 +186,7 @@ static int find_or_make(struct colfam_vtab *vtab, struct colfam_table **table, c
     memcpy(catalog.uuid, meta.uuid, sizeof meta.uuid);
     *table = find_table(vtab->conn, meta.uuid);
     if (!*table) {
+      free_dropped(vtab->conn);
       rc = new_table(vtab->conn, &catalog, &meta.options, table, message);
       if (rc == SQLITE_OK) return rc;
     } else {

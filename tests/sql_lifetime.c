@@ -136,6 +136,27 @@ START_TEST(loaded_and_closed_200_times) {
 }
 END_TEST
 
+/* What a connection has of a table goes when another connection drops it. */
+START_TEST(tables_dropped_by_another_connection) {
+  sqlite3 *a = open_new(sql_path("app.db"), "wal"), *b = sql_open(sql_path("app.db"));
+  sql_ok(a, "PRAGMA synchronous = off");
+  sqlite3_int64 memory = 0;
+  for (int i = 0; i < 150; i++) {
+    sql_okf(a,
+            "CREATE VIRTUAL TABLE t%d USING colfam(k INT PRIMARY KEY); INSERT INTO t%d VALUES(7)",
+            i, i);
+    char *sql = sqlite3_mprintf("SELECT k FROM t%d WHERE k IN (SELECT 7 FROM t UNION SELECT 7)", i);
+    sql_rows(b, sql, "7");
+    sqlite3_free(sql);
+    sql_okf(a, "DROP TABLE t%d", i);
+    if (i == 50) memory = sqlite3_memory_used();
+  }
+  ck_assert_int_lt(sqlite3_memory_used() - memory, 10000);
+  sql_close(b);
+  sql_close(a);
+}
+END_TEST
+
 /* ---- One file under several paths */
 
 START_TEST(one_database_under_several_paths) {
@@ -417,6 +438,7 @@ int main(void) {
   Suite *suite = suite_create("lifetime");
   add(suite, "opening", connections_come_and_go_in_any_order, 1);
   add(suite, "opening often", loaded_and_closed_200_times, 1);
+  add(suite, "dropping", tables_dropped_by_another_connection, 1);
   add(suite, "paths", one_database_under_several_paths, 2);
   add(suite, "made again", database_deleted_and_made_again, 8);
   add(suite, "put back", database_put_back_from_an_older_copy, 2);
