@@ -141,6 +141,10 @@ size_t kv_batch_bytes(const struct kv_batch *batch) {
   return sizeof *batch + batch->arena.bytes + batch->entries.bytes + orders;
 }
 
+size_t kv_batch_data_bytes(const struct kv_batch *batch) {
+  return batch->arena.bytes;
+}
+
 uint64_t kv_batch_version(const struct kv_batch *batch) {
   return batch->version;
 }

@@ -52,6 +52,8 @@ void kv_batch_rollback(struct kv_batch *batch, struct kv_batch_mark mark);
 size_t kv_batch_count(const struct kv_batch *batch); /* live entries, tombstones included */
 int64_t kv_batch_rows_delta(const struct kv_batch *batch);
 size_t kv_batch_bytes(const struct kv_batch *batch); /* memory held */
+/* Memory of keys and values alone, dead ones included: at most about twice what encoding them gives. */
+size_t kv_batch_data_bytes(const struct kv_batch *batch);
 /* Moves with every put, delete and rollback that changed something. */
 uint64_t kv_batch_version(const struct kv_batch *batch);
 

@@ -29,6 +29,7 @@ enum phase { PHASE_MERGE, PHASE_VERIFY, PHASE_DONE, PHASE_FAILED };
 
 struct kv_job {
   struct kv_view *view;
+  struct kv_batch *batch; /* of the commit that the output takes in, or NULL */
   enum kv_job_kind kind;
   enum phase phase;
   struct kv_table_config config; /* the family's, with its options of when the job began */
@@ -50,8 +51,10 @@ struct kv_job {
 
 /* ---- Input */
 
-static bool has_log(const struct kv_view *view) {
-  return view->log.state.last_seq != view->log.state.flushed_seq;
+/* Commits that are in no file yet. */
+static bool has_log(const struct kv_job *job) {
+  const struct kv_log_state *log = &job->view->log.state;
+  return job->batch || log->last_seq != log->flushed_seq;
 }
 
 static uint64_t count_tombstones(const struct kv_run *run) {
@@ -60,9 +63,10 @@ static uint64_t count_tombstones(const struct kv_run *run) {
   return tombstones;
 }
 
-static bool has_work(const struct kv_view *view, enum kv_job_kind kind) {
-  if (has_log(view)) return true;
-  if (kind == KV_JOB_FLUSH || view->run_count == 0) return false;
+static bool has_work(const struct kv_job *job) {
+  const struct kv_view *view = job->view;
+  if (has_log(job)) return true;
+  if (job->kind == KV_JOB_FLUSH || view->run_count == 0) return false;
   return view->run_count > 1 || count_tombstones(&view->runs[0]) > 0;
 }
 
@@ -72,6 +76,10 @@ static kv_status open_inputs(const struct kv_job *job, struct kv_iter **inputs, 
   const struct kv_log_window *log = &view->log;
   size_t runs = job->kind == KV_JOB_COMPACT ? view->run_count : 0;
   kv_status status = KV_OK;
+  if (job->batch) {
+    status = kv_batch_iter(job->batch, &inputs[*count], err);
+    if (status == KV_OK) ++*count;
+  }
   for (size_t i = 0; i < log->table_count && status == KV_OK; i++) {
     status = kv_memtable_iter(log->tables[i], log->window, &inputs[*count], err);
     if (status == KV_OK) ++*count;
@@ -85,7 +93,7 @@ static kv_status open_inputs(const struct kv_job *job, struct kv_iter **inputs, 
 
 static kv_status open_input(struct kv_job *job, struct kv_err *err) {
   size_t count = 0;
-  size_t count_max = job->view->log.table_count + job->view->run_count;
+  size_t count_max = 1 + job->view->log.table_count + job->view->run_count;
   struct kv_iter **inputs = kv_alloc(count_max, sizeof *inputs);
   if (!inputs) return kv_fail_nomem(err);
   kv_status status = open_inputs(job, inputs, &count, err);
@@ -101,6 +109,7 @@ static kv_status open_input(struct kv_job *job, struct kv_err *err) {
 /* About how many entries the input has: a compaction reads the files too. */
 static uint64_t estimate_entries(const struct kv_job *job) {
   uint64_t entries = kv_view_entries_estimate(job->view);
+  if (job->batch) entries += kv_batch_count(job->batch);
   for (size_t i = 0; job->kind == KV_JOB_FLUSH && i < job->view->file_count; i++) {
     entries -= kv_sst_info(job->view->files[i])->entries;
   }
@@ -163,7 +172,7 @@ static kv_status finish_file(struct kv_job *job, struct kv_err *err) {
     return status;
   }
   info->level = job->kind == KV_JOB_COMPACT ? 1 : 0;
-  info->seq = job->view->log.state.last_seq;
+  info->seq = job->edit.flushed_seq;
   job->edit.added_count++;
   job->bytes_written += info->bytes;
   kv_table_writer_free(job->writer);
@@ -188,6 +197,10 @@ static kv_status end_of_input(struct kv_job *job, struct kv_err *err) {
     return job->input->status;
   }
   kv_status status = job->writer ? finish_file(job, err) : KV_OK;
+  kv_iter_free(job->input);
+  job->input = NULL;
+  kv_batch_unref(job->batch);
+  job->batch = NULL;
   job->phase = PHASE_VERIFY;
   return status;
 }
@@ -216,10 +229,9 @@ static kv_status compare_digests(const struct kv_job *job, struct kv_err *err) {
       err, KV_CORRUPT,
       "%s up to commit %llu: %llu entries (sum %016llx) were written, %llu (%016llx) read "
       "back",
-      job->kind == KV_JOB_FLUSH ? "flush" : "compaction",
-      (unsigned long long)job->view->log.state.last_seq, (unsigned long long)emitted->entries,
-      (unsigned long long)emitted->sum, (unsigned long long)read->entries,
-      (unsigned long long)read->sum);
+      job->kind == KV_JOB_FLUSH ? "flush" : "compaction", (unsigned long long)job->edit.flushed_seq,
+      (unsigned long long)emitted->entries, (unsigned long long)emitted->sum,
+      (unsigned long long)read->entries, (unsigned long long)read->sum);
 }
 
 static kv_status verify_file(struct kv_job *job, const struct kv_file_info *info,
@@ -298,12 +310,16 @@ static void set_config(struct kv_job *job) {
   job->config.block_bytes = options.block_bytes;
 }
 
+static void set_flushed(struct kv_job *job, const struct kv_log_row *row) {
+  const struct kv_view *view = job->view;
+  job->edit.flushed_seq = row ? row->seq : view->log.state.last_seq;
+  job->edit.flushed_nonce = row ? row->nonce : view->log.state.last_nonce;
+  job->edit.rows = row ? row->rows : view->rows;
+}
+
 static kv_status job_start(struct kv_job *job, struct kv_err *err) {
   const struct kv_view *view = job->view;
-  job->edit.flushed_seq = view->log.state.last_seq;
-  job->edit.flushed_nonce = view->log.state.last_nonce;
-  job->edit.rows = view->rows;
-  if (!has_work(view, job->kind)) {
+  if (!has_work(job)) {
     job->phase = PHASE_DONE;
     return KV_OK;
   }
@@ -319,13 +335,23 @@ static kv_status job_start(struct kv_job *job, struct kv_err *err) {
 
 kv_status kv_job_new(struct kv_view *view, enum kv_job_kind kind, struct kv_job **job,
                      struct kv_err *err) {
+  return kv_job_new_commit(view, kind, NULL, NULL, job, err);
+}
+
+kv_status kv_job_new_commit(struct kv_view *view, enum kv_job_kind kind, struct kv_batch *batch,
+                            const struct kv_log_row *row, struct kv_job **job, struct kv_err *err) {
   *job = NULL;
+  if (row && row->seq <= view->log.state.last_seq)
+    return kv_fail(err, KV_MISUSE, "commit %llu is not above the view's last, %llu",
+                   (unsigned long long)row->seq, (unsigned long long)view->log.state.last_seq);
   struct kv_job *made = kv_alloc_zero(1, sizeof *made);
   if (!made) return kv_fail_nomem(err);
   made->view = kv_view_ref(view);
   made->kind = kind;
   made->file_bytes_max = FILE_BYTES_DEFAULT;
   made->step_bytes_max = STEP_BYTES_DEFAULT;
+  if (batch) made->batch = kv_batch_ref(batch);
+  set_flushed(made, row);
   kv_status status = job_start(made, err);
   if (status == KV_OK)
     *job = made;
@@ -371,6 +397,7 @@ void kv_job_free(struct kv_job *job) {
   for (size_t i = 0; i < job->edit.added_count; i++) kv_file_info_release(&job->edit.added[i]);
   kv_free(job->edit.added);
   kv_free(job->edit.removed);
+  kv_batch_unref(job->batch);
   kv_view_unref(job->view);
   kv_free(job);
 }

@@ -188,6 +188,12 @@ struct kv_job;
 /* Holds a reference to the view. */
 kv_status kv_job_new(struct kv_view *view, enum kv_job_kind kind, struct kv_job **job,
                      struct kv_err *err);
+/* The same for a large commit that is about to be made: `batch` is the newest input, and the run ends at
+** `row` (its seq above the view's last, its nonce and rows; its batch is not read), which then needs no
+** log. The job refers to the batch until its input is read; it must not change between. batch and row
+** NULL: kv_job_new. */
+kv_status kv_job_new_commit(struct kv_view *view, enum kv_job_kind kind, struct kv_batch *batch,
+                            const struct kv_log_row *row, struct kv_job **job, struct kv_err *err);
 /* A bounded piece of work (about 1 MiB of input, or one output read back). *done when the output is
 ** written, synced, read back and its rows and digest equal to the input's (KV_CORRUPT otherwise). After a
 ** failure only free. */

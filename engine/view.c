@@ -143,6 +143,15 @@ size_t kv_run_lower_bound(const struct kv_run *run, struct kv_slice key) {
   return low;
 }
 
+/* A row count that the files and the log cannot hold; an entry of the log has at least two bytes. */
+static kv_status check_rows(const struct kv_view *view, struct kv_err *err) {
+  uint64_t most = view->log.bytes / 2;
+  for (size_t i = 0; i < view->file_count; i++) most += kv_sst_info(view->files[i])->entries;
+  if (view->rows < 0 || (uint64_t)view->rows <= most) return KV_OK;
+  return kv_fail(err, KV_CORRUPT, "the row count is %lld, but files and log hold at most %llu",
+                 (long long)view->rows, (unsigned long long)most);
+}
+
 /* ---- Building */
 
 static kv_status fill(struct kv_view *view, const struct kv_snapshot *snapshot,
@@ -154,6 +163,7 @@ static kv_status fill(struct kv_view *view, const struct kv_snapshot *snapshot,
     status = add_file(view, &snapshot->files[i], err);
   }
   if (status == KV_OK) status = arrange(view, err);
+  if (status == KV_OK) status = check_rows(view, err);
   if (status == KV_OK) kv_log_trim(log, snapshot->log.flushed_seq);
   return status;
 }

@@ -309,7 +309,7 @@ static int take_meta(struct colfam_catalog *catalog, sqlite3_stmt *row, struct c
     const char *value = (const char *)sqlite3_column_text(row, 1);
     if (!colfam_options_known(name + 7)) return SQLITE_OK;
     int rc = colfam_options_set(&meta->options, name + 7, value ? value : "", message);
-    return rc == SQLITE_ERROR ? SQLITE_CORRUPT_VTAB : rc;
+    return rc == SQLITE_ERROR ? damaged(catalog, "cfmeta", *message, message) : rc;
   }
   if (strcmp(name, "uuid") == 0) {
     const void *bytes = sqlite3_column_blob(row, 1);
@@ -567,8 +567,8 @@ int colfam_catalog_trim_log(struct colfam_catalog *catalog, uint64_t flushed_seq
   return rc;
 }
 
-static int put_file(struct colfam_catalog *catalog, const struct kv_file_info *info,
-                    char **message) {
+int colfam_catalog_put_file(struct colfam_catalog *catalog, const struct kv_file_info *info,
+                            char **message) {
   sqlite3_stmt *statement;
   int rc = prepare(catalog, COLFAM_SQL_FILE_PUT, &statement, message);
   if (rc != SQLITE_OK) return rc;
@@ -601,7 +601,7 @@ int colfam_catalog_publish(struct colfam_catalog *catalog, const struct kv_edit 
   for (size_t i = 0; rc == SQLITE_OK && i < edit->removed_count; i++)
     rc = delete_file(catalog, edit->removed[i], message);
   for (size_t i = 0; rc == SQLITE_OK && i < edit->added_count; i++)
-    rc = put_file(catalog, &edit->added[i], message);
+    rc = colfam_catalog_put_file(catalog, &edit->added[i], message);
   if (rc == SQLITE_OK)
     rc = put_meta(catalog, "flushed_seq", (sqlite3_int64)edit->flushed_seq, message);
   if (rc == SQLITE_OK)

@@ -96,6 +96,8 @@ int colfam_catalog_delete_log(struct colfam_catalog *catalog, uint64_t seq, char
 /* Deletes at most `limit` dead rows (-1: all), oldest first; *deleted says how many. */
 int colfam_catalog_trim_log(struct colfam_catalog *catalog, uint64_t flushed_seq, int limit,
                             int *deleted, char **message);
+int colfam_catalog_put_file(struct colfam_catalog *catalog, const struct kv_file_info *info,
+                            char **message);
 int colfam_catalog_publish(struct colfam_catalog *catalog, const struct kv_edit *edit,
                            char **message);
 /* Deletes the rows of the files that an edit adds. */

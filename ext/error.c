@@ -1,6 +1,8 @@
 /* See error.h. Any thread. */
 #include "error.h"
 
+#include <stdbool.h>
+
 /* What most often made a table file missing. */
 static const char missing_hint[] =
     " (a database is copied and moved together with its -colfam directory)";
@@ -31,8 +33,34 @@ int colfam_code(kv_status status) {
   return SQLITE_ERROR;
 }
 
+/* How many bytes the UTF-8 character at p has; 0 when there is none. Does not look behind a zero byte. */
+static int character_bytes(const unsigned char *p) {
+  if (*p < 0x80) return 1;
+  int bytes = *p >= 0xf0 ? 4 : *p >= 0xe0 ? 3 : 2;
+  unsigned lowest = bytes == 4 ? 0x10000 : bytes == 3 ? 0x800 : 0x80;
+  unsigned code = *p & (0x7fu >> bytes);
+  if (*p < 0xc0 || *p >= 0xf8) return 0;
+  for (int i = 1; i < bytes; i++) {
+    if ((p[i] & 0xc0) != 0x80) return 0;
+    code = code << 6 | (p[i] & 0x3f);
+  }
+  bool surrogate = code >= 0xd800 && code < 0xe000;
+  return code >= lowest && code <= 0x10ffff && !surrogate ? bytes : 0;
+}
+
+/* What is quoted may come from disk or be cut in the middle of a character: nobody's terminal or decoder
+** should suffer. */
+static void make_text(char *text) {
+  for (unsigned char *p = (unsigned char *)text; *p;) {
+    int bytes = character_bytes(p);
+    if (!bytes) *p = '?';
+    p += bytes ? bytes : 1;
+  }
+}
+
 /* The old text may be among the arguments that made the new one, so it goes last. */
 static int replace_message(char **message, char *text, int rc) {
+  if (text) make_text(text);
   sqlite3_free(*message);
   *message = text;
   return text ? rc : SQLITE_NOMEM;
@@ -46,10 +74,14 @@ int colfam_error_of(char **message, const char *table, kv_status status, const s
   return replace_message(message, whole, colfam_code(status));
 }
 
+int colfam_error_list(char **message, int rc, const char *format, va_list args) {
+  return replace_message(message, sqlite3_vmprintf(format, args), rc);
+}
+
 int colfam_error(char **message, int rc, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  char *text = sqlite3_vmprintf(format, args);
+  rc = colfam_error_list(message, rc, format, args);
   va_end(args);
-  return replace_message(message, text, rc);
+  return rc;
 }

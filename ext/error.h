@@ -2,6 +2,8 @@
 #ifndef COLFAM_ERROR_H
 #define COLFAM_ERROR_H
 
+#include <stdarg.h>
+
 #include "engine/kv.h"
 #include "sqlite_api.h"
 
@@ -12,7 +14,9 @@ int colfam_code(kv_status status);
 ** code. name may be NULL. */
 int colfam_error_of(char **message, const char *table, kv_status status, const struct kv_err *err);
 
-/* Replaces *message by a formatted text (sqlite3_vmprintf) and returns rc; SQLITE_NOMEM when that fails. */
+/* Replaces *message by a formatted text (sqlite3_vmprintf) and returns rc; SQLITE_NOMEM when that fails. The
+** old message may be among the arguments. Every message is valid UTF-8, whatever was quoted in it. */
 int colfam_error(char **message, int rc, const char *format, ...);
+int colfam_error_list(char **message, int rc, const char *format, va_list args);
 
 #endif

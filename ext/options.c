@@ -1,4 +1,4 @@
-/* The table options (SQL.md). One line a option: its name, what is allowed, how it is read and shown. Any
+/* The table options (README.md, Options). One line an option: its name, what is allowed, how it is read and shown. Any
 ** thread. */
 #include <string.h>
 
@@ -143,7 +143,7 @@ static int refuse_name(const char *name, char **message) {
     sqlite3_str_appendf(names, "%s%s", i ? ", " : "", all[i].name);
   char *list = sqlite3_str_finish(names);
   if (!list) return SQLITE_NOMEM;
-  int rc = colfam_error(message, SQLITE_ERROR, "unknown option %s: the options are %s", name, list);
+  int rc = colfam_error(message, SQLITE_ERROR, "unknown option %.80s: the options are %s", name, list);
   sqlite3_free(list);
   return rc;
 }
@@ -160,7 +160,7 @@ int colfam_options_set(struct colfam_options *options, const char *name, const c
     if (sqlite3_stricmp(name, all[i].name) != 0) continue;
     struct colfam_options changed = *options;
     if (!all[i].set(&all[i], &changed, value))
-      return colfam_error(message, SQLITE_ERROR, "option %s cannot be '%s': allowed are %s",
+      return colfam_error(message, SQLITE_ERROR, "option %s cannot be '%.80s': allowed are %s",
                           all[i].name, value, all[i].allowed);
     *options = changed;
     return SQLITE_OK;

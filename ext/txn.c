@@ -23,16 +23,32 @@ struct colfam_savepoint {
   struct kv_batch_mark mark;
 };
 
+struct colfam_job {
+  struct colfam_job *older;
+  struct kv_job *job;
+  enum kv_job_kind kind;
+  bool takes_batch; /* the run holds the batch as it was at batch_version */
+  uint64_t batch_version;
+};
+
 static int table_error(struct colfam_txn *txn, kv_status status, const struct kv_err *err,
                        char **message) {
   return colfam_error_of(message, txn->table->catalog.table, status, err);
 }
 
+static void free_jobs(struct colfam_txn *txn) {
+  while (txn->jobs) {
+    struct colfam_job *job = txn->jobs;
+    txn->jobs = job->older;
+    kv_job_free(job->job);
+    sqlite3_free(job);
+  }
+}
+
 static void txn_free(struct colfam_txn *txn) {
   txn->table->txn = NULL;
   txn->table->renamed = false;
-  kv_job_free(txn->job);
-  kv_job_free(txn->replaced);
+  free_jobs(txn);
   kv_batch_unref(txn->batch);
   kv_view_unref(txn->base);
   kv_buf_release(&txn->encoded);
@@ -117,17 +133,60 @@ void colfam_txn_rollback_to(struct colfam_txn *txn, int index) {
   if (txn->options_changed) txn->table->options_stale = true;
 }
 
-/* ---- Jobs */
+/* ---- Jobs
+**
+** A job's output is published by xSync and may have to give way before the commit succeeds: to a compaction
+** after a flush, or because it took the batch in and the batch has changed since a COMMIT that failed. The
+** jobs of a transaction are a list, the newest is the one that counts; the older ones are kept, since their
+** rows may stand in t_cffile until the end. */
 
-static kv_status run_job(struct kv_view *view, enum kv_job_kind kind, struct kv_job **job,
-                         struct kv_err *err) {
-  kv_status status = kv_job_new(view, kind, job, err);
+static const struct kv_edit *edit_of(const struct colfam_txn *txn) {
+  return txn->jobs ? kv_job_edit(txn->jobs->job) : NULL;
+}
+
+/* Whether the job that counts holds what the transaction has written, so that the log need not. */
+static bool takes_batch(const struct colfam_txn *txn) {
+  return txn->jobs && txn->jobs->takes_batch &&
+         txn->jobs->batch_version == kv_batch_version(txn->batch);
+}
+
+/* seq, nonce and generation once; the row count as it is now. */
+static void number_row(struct colfam_txn *txn) {
+  int64_t rows = kv_view_rows(txn->base);
+  bool tracked = txn->table->options.track_rows && rows >= 0;
+  txn->row.rows = tracked ? rows + kv_batch_rows_delta(txn->batch) : -1;
+  if (txn->row.seq) return;
+  uint64_t gen = kv_view_gen(txn->base);
+  if (gen == 0 || kv_view_gen_bytes(txn->base) >= txn->table->options.kv.memtable_bytes) gen++;
+  txn->row.seq = kv_view_log(txn->base)->last_seq + 1;
+  txn->row.gen = gen;
+  sqlite3_randomness(sizeof txn->row.nonce, &txn->row.nonce);
+}
+
+static kv_status run_to_end(struct kv_job *job, struct kv_err *err) {
   bool done = false;
-  while (status == KV_OK && !done) status = kv_job_step(*job, &done, err);
+  kv_status status = KV_OK;
+  while (status == KV_OK && !done) status = kv_job_step(job, &done, err);
   colfam_kill_point("job");
-  if (status == KV_OK) return KV_OK;
-  kv_job_free(*job);
-  *job = NULL;
+  return status;
+}
+
+/* Runs a job over the base view, with the batch on top when wanted, and puts it in front. */
+static kv_status run_job(struct colfam_txn *txn, enum kv_job_kind kind, bool with_batch,
+                         struct kv_err *err) {
+  struct colfam_job *made = sqlite3_malloc64(sizeof *made);
+  if (!made) return kv_fail_nomem(err);
+  *made = (struct colfam_job){txn->jobs, NULL, kind, with_batch, kv_batch_version(txn->batch)};
+  if (with_batch) number_row(txn);
+  kv_status status = kv_job_new_commit(txn->base, kind, with_batch ? txn->batch : NULL,
+                                       with_batch ? &txn->row : NULL, &made->job, err);
+  if (status == KV_OK) status = run_to_end(made->job, err);
+  if (status == KV_OK) {
+    txn->jobs = made;
+    return KV_OK;
+  }
+  kv_job_free(made->job);
+  sqlite3_free(made);
   return status;
 }
 
@@ -136,81 +195,105 @@ static bool is_idle(const struct kv_view *base, const struct kv_edit *edit) {
          edit->flushed_seq == kv_view_log(base)->flushed_seq;
 }
 
-/* A second command has the same base: after a compaction there is nothing left to do, and a flush gives
-** way to a compaction. Its file rows may stand in t_cffile since a COMMIT that failed, so it is remembered
-** until the end. */
-int colfam_txn_run_job(struct colfam_txn *txn, enum kv_job_kind kind, char **message) {
-  if (txn->job && (txn->job_kind == KV_JOB_COMPACT || kind == KV_JOB_FLUSH)) return SQLITE_OK;
-  struct kv_err err = {0};
-  struct kv_job *job = NULL;
-  kv_status status = run_job(txn->base, kind, &job, &err);
-  if (status != KV_OK) return table_error(txn, status, &err, message);
-  if (is_idle(txn->base, kv_job_edit(job))) {
-    kv_job_free(job);
+/* Without pending writes the job runs at once. Else xSync runs it, over all that the commit brings. A second
+** command has the same base: only a compaction has still to do after a flush. */
+int colfam_txn_command(struct colfam_txn *txn, enum kv_job_kind kind, char **message) {
+  bool done = txn->jobs && (txn->jobs->kind == KV_JOB_COMPACT || kind == KV_JOB_FLUSH);
+  if (kv_batch_count(txn->batch)) {
+    if (!txn->has_command || kind == KV_JOB_COMPACT) txn->command = kind;
+    txn->has_command = true;
     return SQLITE_OK;
   }
-  txn->replaced = txn->job;
-  txn->job = job;
-  txn->job_kind = kind;
+  if (done) return SQLITE_OK;
+  struct kv_err err = {0};
+  kv_status status = run_job(txn, kind, false, &err);
+  if (status != KV_OK) return table_error(txn, status, &err, message);
+  if (!txn->jobs->older && is_idle(txn->base, edit_of(txn))) free_jobs(txn);
   return SQLITE_OK;
 }
 
-/* What a commit owes to the log budget (invariant 8). A failing job is no reason to refuse the commit, as
-** long as the log is below twice its budget: the next commit tries again. */
-static int do_due_work(struct colfam_txn *txn, char **message) {
+/* What this commit should do about the log (invariant 8): the job, and whether the batch goes straight into
+** its run, without the log: when log and batch together pass twice the budget, or a command came after
+** writes. */
+struct due {
+  bool job;
+  bool with_batch;
+  enum kv_job_kind kind;
+};
+
+static struct due due_work(const struct colfam_txn *txn) {
+  uint64_t budget = txn->table->options.kv.memtable_bytes;
+  uint64_t bytes = kv_view_log_bytes(txn->base) + kv_batch_data_bytes(txn->batch);
   enum kv_work work = kv_view_work(txn->base);
-  if (txn->job || work == KV_WORK_NONE) return SQLITE_OK;
-  struct kv_err err = {0};
-  txn->job_kind = work == KV_WORK_COMPACT ? KV_JOB_COMPACT : KV_JOB_FLUSH;
-  kv_status status = run_job(txn->base, txn->job_kind, &txn->job, &err);
-  if (status != KV_OK && work == KV_WORK_COMPACT) {
-    txn->job_kind = KV_JOB_FLUSH;
-    status = run_job(txn->base, KV_JOB_FLUSH, &txn->job, &err);
+  bool writes = kv_batch_count(txn->batch) > 0;
+  struct due due = {.kind = work == KV_WORK_COMPACT ? KV_JOB_COMPACT : KV_JOB_FLUSH};
+  if (txn->jobs) {
+    due.kind = txn->jobs->kind;
+    due.with_batch = writes && txn->jobs->takes_batch;
+    due.job = txn->jobs->takes_batch && !takes_batch(txn);
+  } else if (writes) {
+    due.with_batch = bytes >= 2 * budget;
+    due.job = due.with_batch || work != KV_WORK_NONE;
   }
+  if (!txn->has_command || takes_batch(txn)) return due;
+  bool compact = txn->command == KV_JOB_COMPACT || due.kind == KV_JOB_COMPACT;
+  return (struct due){true, writes, compact ? KV_JOB_COMPACT : KV_JOB_FLUSH};
+}
+
+/* A failing job is no reason to refuse the commit, as long as nobody asked for it, none stands in t_cffile
+** already, and the log is below twice its budget: the next commit tries again. */
+static int do_due_work(struct colfam_txn *txn, char **message) {
+  struct due due = due_work(txn);
+  if (!due.job) return SQLITE_OK;
+  struct kv_err err = {0};
+  kv_status status = run_job(txn, due.kind, due.with_batch, &err);
+  bool free_to_fail = !txn->jobs && !txn->has_command;
+  if (status != KV_OK && free_to_fail && due.kind == KV_JOB_COMPACT)
+    status = run_job(txn, KV_JOB_FLUSH, due.with_batch, &err);
   uint64_t limit = 2 * txn->table->options.kv.memtable_bytes;
-  if (status == KV_OK || kv_view_log_bytes(txn->base) < limit) return SQLITE_OK;
+  if (status == KV_OK || (free_to_fail && kv_view_log_bytes(txn->base) < limit)) return SQLITE_OK;
   return table_error(txn, status, &err, message);
 }
 
 /* ---- xSync */
 
-/* The inputs are still live when t_cfmeta says what the base view or our own edit says. Only a write to the
-** shadow tables from outside can make it otherwise. */
+/* The inputs are still live when t_cfmeta says what the base view or one of our own edits says. Only a write
+** to the shadow tables from outside can make it otherwise. */
 static int check_inputs(struct colfam_txn *txn, char **message) {
   struct colfam_meta meta;
   int rc = colfam_catalog_read_meta(&txn->table->catalog, &meta, message);
   if (rc != SQLITE_OK) return rc;
   const struct kv_log_state *base = kv_view_log(txn->base);
-  const struct kv_edit *edit = kv_job_edit(txn->job);
-  bool before = meta.flushed_seq == base->flushed_seq && meta.flushed_nonce == base->flushed_nonce;
-  bool after = meta.flushed_seq == edit->flushed_seq && meta.flushed_nonce == edit->flushed_nonce;
-  if (before || after) return SQLITE_OK;
+  bool known = meta.flushed_seq == base->flushed_seq && meta.flushed_nonce == base->flushed_nonce;
+  for (const struct colfam_job *job = txn->jobs; job && !known; job = job->older) {
+    const struct kv_edit *edit = kv_job_edit(job->job);
+    known = meta.flushed_seq == edit->flushed_seq && meta.flushed_nonce == edit->flushed_nonce;
+  }
+  if (known) return SQLITE_OK;
   return colfam_error(message, SQLITE_CORRUPT_VTAB, "table %s: %s_cfmeta was changed from outside",
                       txn->table->catalog.table, txn->table->catalog.table);
 }
 
-static int publish(struct colfam_txn *txn, char **message) {
-  if (!txn->job) return SQLITE_OK;
-  int rc = check_inputs(txn, message);
-  colfam_kill_point("publish");
-  if (rc == SQLITE_OK && txn->replaced)
-    rc = colfam_catalog_unpublish(&txn->table->catalog, kv_job_edit(txn->replaced), message);
-  if (rc == SQLITE_OK)
-    rc = colfam_catalog_publish(&txn->table->catalog, kv_job_edit(txn->job), message);
-  colfam_kill_point("published");
+/* Takes back what older jobs may have put into t_cffile and taken from it. */
+static int restore_files(struct colfam_txn *txn, char **message) {
+  struct colfam_catalog *catalog = &txn->table->catalog;
+  int rc = SQLITE_OK;
+  for (struct colfam_job *job = txn->jobs->older; job && rc == SQLITE_OK; job = job->older)
+    rc = colfam_catalog_unpublish(catalog, kv_job_edit(job->job), message);
+  size_t count = txn->jobs->older ? kv_view_file_count(txn->base) : 0;
+  for (size_t i = 0; i < count && rc == SQLITE_OK; i++)
+    rc = colfam_catalog_put_file(catalog, kv_view_file(txn->base, i), message);
   return rc;
 }
 
-/* seq, nonce and generation, once. */
-static void number_row(struct colfam_txn *txn) {
-  if (txn->numbered) return;
-  const struct kv_log_state *log = kv_view_log(txn->base);
-  uint64_t gen = kv_view_gen(txn->base);
-  if (gen == 0 || kv_view_gen_bytes(txn->base) >= txn->table->options.kv.memtable_bytes) gen++;
-  txn->row.seq = log->last_seq + 1;
-  txn->row.gen = gen;
-  sqlite3_randomness(sizeof txn->row.nonce, &txn->row.nonce);
-  txn->numbered = true;
+static int publish(struct colfam_txn *txn, char **message) {
+  if (!txn->jobs) return SQLITE_OK;
+  int rc = check_inputs(txn, message);
+  colfam_kill_point("publish");
+  if (rc == SQLITE_OK) rc = restore_files(txn, message);
+  if (rc == SQLITE_OK) rc = colfam_catalog_publish(&txn->table->catalog, edit_of(txn), message);
+  colfam_kill_point("published");
+  return rc;
 }
 
 static int encode_row(struct colfam_txn *txn, char **message) {
@@ -221,17 +304,14 @@ static int encode_row(struct colfam_txn *txn, char **message) {
       kv_batch_encode(txn->batch, txn->table->catalog.uuid, txn->row.seq, &txn->encoded, &err);
   if (status != KV_OK) return table_error(txn, status, &err, message);
   txn->encoded_version = kv_batch_version(txn->batch);
-  int64_t rows = kv_view_rows(txn->base);
-  bool tracked = txn->table->options.track_rows && rows >= 0;
-  txn->row.rows = tracked ? rows + kv_batch_rows_delta(txn->batch) : -1;
   txn->row.batch = kv_buf_slice(&txn->encoded);
   return SQLITE_OK;
 }
 
-/* The log row: there when the batch has something, else gone. */
+/* The log row: there when the batch has something that no run holds, else gone. */
 static int write_row(struct colfam_txn *txn, char **message) {
   struct colfam_catalog *catalog = &txn->table->catalog;
-  if (kv_batch_count(txn->batch) == 0) {
+  if (kv_batch_count(txn->batch) == 0 || takes_batch(txn)) {
     if (!txn->row_written) return SQLITE_OK;
     int rc = colfam_catalog_delete_log(catalog, txn->row.seq, message);
     if (rc == SQLITE_OK) txn->row_written = false;
@@ -249,8 +329,8 @@ static int write_row(struct colfam_txn *txn, char **message) {
 static int trim(struct colfam_txn *txn, char **message) {
   struct colfam_table *table = txn->table;
   uint64_t flushed = kv_view_log(txn->base)->flushed_seq;
-  if (txn->job) flushed = kv_job_edit(txn->job)->flushed_seq;
-  if (!table->dead_rows && !txn->job) return SQLITE_OK;
+  if (txn->jobs) flushed = edit_of(txn)->flushed_seq;
+  if (!table->dead_rows && !txn->jobs) return SQLITE_OK;
   int deleted = 0;
   int rc = colfam_catalog_trim_log(&table->catalog, flushed, TRIM_ROWS, &deleted, message);
   if (rc == SQLITE_OK) table->dead_rows = deleted == TRIM_ROWS;
@@ -273,16 +353,20 @@ static int find_table(struct colfam_txn *txn, char **message) {
 static int sync_writes(struct colfam_txn *txn, char **message) {
   int rc = SQLITE_OK;
   bool writes = kv_batch_count(txn->batch) > 0;
-  if (writes) rc = do_due_work(txn, message);
+  rc = do_due_work(txn, message);
   if (rc == SQLITE_OK) rc = publish(txn, message);
   if (rc == SQLITE_OK) rc = write_row(txn, message);
-  if (rc == SQLITE_OK && (writes || txn->job)) rc = trim(txn, message);
+  if (rc == SQLITE_OK && (writes || txn->jobs)) rc = trim(txn, message);
   return rc;
+}
+
+static bool has_changes(const struct colfam_txn *txn) {
+  return kv_batch_count(txn->batch) || txn->jobs || txn->row_written || txn->has_command;
 }
 
 int colfam_txn_sync(struct colfam_txn *txn, char **message) {
   if (txn->poisoned) return SQLITE_NOMEM;
-  if (kv_batch_count(txn->batch) == 0 && !txn->job && !txn->row_written) return SQLITE_OK;
+  if (!has_changes(txn)) return SQLITE_OK;
   int rc = find_table(txn, message);
   if (rc == SQLITE_OK && !txn->gone) rc = colfam_table_settle_options(txn->table, message);
   if (rc != SQLITE_OK || txn->gone) return rc;
@@ -291,7 +375,7 @@ int colfam_txn_sync(struct colfam_txn *txn, char **message) {
   sqlite3_int64 last_rowid = sqlite3_last_insert_rowid(db);
   rc = sync_writes(txn, message);
   sqlite3_set_last_insert_rowid(db, last_rowid);
-  txn->reclaims = txn->job || colfam_reclaim_pending(txn->table->store);
+  txn->reclaims = txn->jobs || colfam_reclaim_pending(txn->table->store);
   if (rc == SQLITE_OK && txn->reclaims) rc = colfam_reclaim_note_journal(txn->table, message);
   colfam_kill_point("synced");
   return rc;
@@ -304,11 +388,11 @@ static void advance_view(struct colfam_txn *txn) {
   struct colfam_table *table = txn->table;
   unsigned now;
   bool known = colfam_table_data_version(table, &now) == SQLITE_OK;
-  if (!txn->row_written && !txn->job) return;
+  if (!txn->row_written && !txn->jobs) return;
   colfam_table_forget_view(table);
   struct kv_view *next = NULL;
-  const struct kv_edit *edit = txn->job ? kv_job_edit(txn->job) : NULL;
-  if (kv_view_advance(txn->base, txn->row_written ? &txn->row : NULL, edit, &next, NULL) != KV_OK)
+  bool has_row = txn->row_written || (txn->jobs && txn->jobs->takes_batch);
+  if (kv_view_advance(txn->base, has_row ? &txn->row : NULL, edit_of(txn), &next, NULL) != KV_OK)
     return;
   if (known && now == txn->data_version + 1)
     colfam_table_set_view(table, next, now);
@@ -325,9 +409,9 @@ void colfam_txn_commit(struct colfam_txn *txn) {
   colfam_kill_point("commit");
   if (txn->options_changed) table->options_stale = true;
   advance_view(txn);
-  if (txn->job) {
-    const struct kv_edit *edit = kv_job_edit(txn->job);
-    kv_job_keep_files(txn->job);
+  if (txn->jobs) {
+    const struct kv_edit *edit = edit_of(txn);
+    kv_job_keep_files(txn->jobs->job);
     colfam_reclaim_add(table->store, table->family, edit->removed, edit->removed_count);
   }
   bool reclaims = txn->reclaims;

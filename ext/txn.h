@@ -32,12 +32,11 @@ struct colfam_txn {
   bool rowid_known;
   sqlite3_int64 rowid_max;
 
-  struct kv_job *job; /* of a command or of this commit; its edit is published by xSync */
-  enum kv_job_kind job_kind;
-  struct kv_job *replaced; /* a flush that gave way to a compaction; may be published already */
+  struct colfam_job *jobs; /* newest first; the newest's edit is published by xSync */
+  bool has_command;        /* flush or compact was asked for after writes: xSync runs it */
+  enum kv_job_kind command;
 
   /* Fixed at the first xSync, kept until the end (invariant 1). */
-  bool numbered;
   struct kv_log_row row;
   struct kv_buf encoded;
   uint64_t encoded_version;
@@ -60,7 +59,8 @@ void colfam_txn_savepoint(struct colfam_txn *txn, int index);
 void colfam_txn_release(struct colfam_txn *txn, int index);
 void colfam_txn_rollback_to(struct colfam_txn *txn, int index);
 
-/* The commands: the job runs now, over the base view; its edit goes out with this commit. */
-int colfam_txn_run_job(struct colfam_txn *txn, enum kv_job_kind kind, char **message);
+/* The commands flush and compact: what they do goes out with this commit and includes what the transaction
+** writes. */
+int colfam_txn_command(struct colfam_txn *txn, enum kv_job_kind kind, char **message);
 
 #endif

@@ -265,13 +265,15 @@ static int set_option(struct change *change, const char *text) {
   const char *equals = strchr(text, '=');
   if (!equals)
     return colfam_vtab_error(change->vtab, SQLITE_ERROR,
-                             "table %s: unknown command \"%s\": flush, compact, or option=value",
+                             "table %s: unknown command \"%.80s\": flush, compact, or option=value",
                              change->schema->table, text);
   char *name = sqlite3_mprintf("%.*s", (int)(equals - text), text);
   if (!name) return SQLITE_NOMEM;
   struct colfam_options options = table->options;
   char **message = &change->vtab->base.zErrMsg;
   int rc = colfam_options_set(&options, name, equals + 1, message);
+  if (rc == SQLITE_ERROR)
+    rc = colfam_vtab_error(change->vtab, rc, "table %s: %s", change->schema->table, *message);
   if (rc == SQLITE_OK) {
     change->txn->options_changed = true;
     rc = colfam_catalog_put_option(&table->catalog, name, equals + 1, message);
@@ -286,10 +288,26 @@ static int do_command(struct change *change, sqlite3_value *value) {
   if (!text) return SQLITE_NOMEM;
   char **message = &change->vtab->base.zErrMsg;
   if (sqlite3_stricmp(text, "flush") == 0)
-    return colfam_txn_run_job(change->txn, KV_JOB_FLUSH, message);
+    return colfam_txn_command(change->txn, KV_JOB_FLUSH, message);
   if (sqlite3_stricmp(text, "compact") == 0)
-    return colfam_txn_run_job(change->txn, KV_JOB_COMPACT, message);
+    return colfam_txn_command(change->txn, KV_JOB_COMPACT, message);
   return set_option(change, text);
+}
+
+static bool is_null(sqlite3_value *value) {
+  return sqlite3_value_type(value) == SQLITE_NULL;
+}
+
+/* A row beside a command would get lost, and so would a command in an UPDATE. */
+static int check_command(struct change *change, int argc, sqlite3_value **argv) {
+  bool alone = is_null(argv[0]);
+  int command = 2 + change->schema->command_column;
+  for (int i = 1; i < argc; i++) alone = alone && (i == command || is_null(argv[i]));
+  if (alone) return SQLITE_OK;
+  return colfam_vtab_error(change->vtab, SQLITE_ERROR,
+                           "table %s: a command is given by an INSERT into its column alone, "
+                           "not by UPDATE and not beside values of other columns",
+                           change->schema->table);
 }
 
 static int apply(struct change *change, int argc, sqlite3_value **argv, sqlite3_int64 *rowid) {
@@ -297,12 +315,14 @@ static int apply(struct change *change, int argc, sqlite3_value **argv, sqlite3_
     int rc = encode_old_key(change, argv[0]);
     return rc == SQLITE_OK ? do_delete(change) : rc;
   }
-  if (sqlite3_value_type(argv[0]) != SQLITE_NULL) {
-    int rc = encode_old_key(change, argv[0]);
+  sqlite3_value *command = argv[2 + change->schema->command_column];
+  int rc = is_null(command) ? SQLITE_OK : check_command(change, argc, argv);
+  if (rc != SQLITE_OK) return rc;
+  if (!is_null(argv[0])) {
+    rc = encode_old_key(change, argv[0]);
     return rc == SQLITE_OK ? do_update(change, argv) : rc;
   }
-  sqlite3_value *command = argv[2 + change->schema->command_column];
-  if (sqlite3_value_type(command) == SQLITE_NULL) return do_insert(change, argv, rowid);
+  if (is_null(command)) return do_insert(change, argv, rowid);
   *rowid = sqlite3_last_insert_rowid(change->vtab->conn->db);
   return do_command(change, command);
 }

@@ -35,10 +35,9 @@ int colfam_vtab_fail(struct colfam_vtab *vtab, kv_status status, const struct kv
 int colfam_vtab_error(struct colfam_vtab *vtab, int rc, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  sqlite3_free(vtab->base.zErrMsg);
-  vtab->base.zErrMsg = sqlite3_vmprintf(format, arguments);
+  rc = colfam_error_list(&vtab->base.zErrMsg, rc, format, arguments);
   va_end(arguments);
-  return vtab->base.zErrMsg ? rc : SQLITE_NOMEM;
+  return rc;
 }
 
 /* ---- Life of the object */
@@ -84,10 +83,19 @@ static int vtab_connect(sqlite3 *db, void *context, int argc, const char *const 
   return rc;
 }
 
+/* DROP needs this name for itself (drop.h). */
+static int refuse_name(const char *name, char **message) {
+  if (sqlite3_stricmp(name, "colfam_drops") != 0) return SQLITE_OK;
+  return colfam_error(message, SQLITE_ERROR,
+                      "table %s: colfam needs this name for itself: choose another", name);
+}
+
 /* The shadow tables, and the transaction that CREATE itself has begun. */
 static int create_table(struct colfam_vtab *vtab, char **message) {
   const char *name = vtab->schema->table;
-  int rc = colfam_table_refuse_place(vtab->conn->db, vtab->database, name, message);
+  int rc = refuse_name(name, message);
+  if (rc == SQLITE_OK)
+    rc = colfam_table_refuse_place(vtab->conn->db, vtab->database, name, message);
   if (rc != SQLITE_OK) return rc;
   struct colfam_catalog catalog;
   rc = colfam_catalog_init(&catalog, vtab->conn->db, vtab->database, name);
@@ -148,7 +156,9 @@ static int vtab_destroy(sqlite3_vtab *base) {
 static int vtab_rename(sqlite3_vtab *base, const char *name) {
   struct colfam_vtab *vtab = (struct colfam_vtab *)base;
   struct colfam_catalog own, *catalog;
-  int rc = with_catalog(vtab, &own, &catalog);
+  int rc = refuse_name(name, &base->zErrMsg);
+  if (rc != SQLITE_OK) return rc;
+  rc = with_catalog(vtab, &own, &catalog);
   if (rc == SQLITE_OK) rc = colfam_catalog_rename(catalog, name, &base->zErrMsg);
   if (vtab->table) vtab->table->renamed = true;
   colfam_catalog_release(&own);
