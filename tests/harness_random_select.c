@@ -125,9 +125,23 @@ static const char *other_column(struct random_sql *g) {
   return RANDOM_OF(g, names);
 }
 
+/* q.a > r.i: never of r.z, since a REAL column that holds a text bounds text keys as SQLite alone knows. */
+static void on_range(struct random_sql *g, const struct random_table *table, const char *alias) {
+  static const char *const operators[] = {"<", "<=", ">", ">="};
+  static const char *const names[] = {"r.i", "r.x", "r.y", "r.i + 2", "CAST(r.i AS TEXT)", "+r.i"};
+  int count = 1 + (int)random_below(g, 2);
+  for (int i = 0; i < count; i++)
+    random_add(g, "%s%s.%s %s %s", i ? " AND " : "", alias, random_key_name(table, 0),
+               RANDOM_OF(g, operators), RANDOM_OF(g, names));
+}
+
 /* q.a = r.x AND q.b = value ...: how many key columns are joined. */
 static void on_key(struct random_sql *g, const struct random_table *table, const char *alias) {
   int width = 1 + (int)random_below(g, (uint64_t)random_key_width(table));
+  if (random_once_in(g, 6)) {
+    on_range(g, table, alias);
+    return;
+  }
   for (int i = 0; i < width; i++) {
     random_add(g, "%s%s.%s = ", i ? " AND " : "", alias, random_key_name(table, i));
     if (i && random_once_in(g, 2)) {

@@ -218,17 +218,12 @@ static void add_form(struct random_sql *g, const char *form, const char *name, b
 /* What a column gets from a source row with the columns named here. */
 static void source_expression(struct random_sql *g, const struct random_table *table, int column,
                               const char *const *names, size_t count) {
-  static const char *const forms[] = {"%s",
-                                      "%s",
-                                      "%s + 1",
-                                      "%s || 'x'",
-                                      "%s + 100",
-                                      "%s * 2",
-                                      "'b' || %s",
-                                      "CAST(%s AS TEXT)",
-                                      "-%s",
-                                      "ifnull(%s, 7)",
-                                      "substr(%s, 1, 40)",
+  static const char *const forms[] = {"%s",        "%s",
+                                      "%s + 1",    "%s || 'x'",
+                                      "%s + 100",  "%s * 2",
+                                      "'b' || %s", "CAST(%s AS TEXT)",
+                                      "-%s",       "ifnull(%s, 7)",
+                                      "abs(%s)",   "substr(%s, 1, 40)",
                                       "%s % 7"};
   const char *name = names[random_below(g, count)];
   if (table->rowid && is_key(table, column)) {
