@@ -150,6 +150,68 @@ static void expect_nothing_to_do(enum kv_job_kind kind) {
   kv_job_free(job);
 }
 
+/* A job that takes the pending batch in, as the commit 100. */
+static struct kv_job *run_with_batch(enum kv_job_kind kind) {
+  struct kv_log_row row = {.seq = 100, .nonce = 77, .gen = 9, .rows = 1234};
+  struct kv_err err;
+  struct kv_job *job = NULL;
+  ck_assert_int_eq(kv_job_new_commit(store.view, kind, store.batch, &row, &job, &err), KV_OK);
+  ck_assert_int_eq(store_run(job, &err), KV_OK);
+  return job;
+}
+
+START_TEST(flush_with_a_batch_covers_its_commit) {
+  put_many("a", 0, 100, "1");
+  store_commit(&store);
+  store_flush(&store);
+  put_many("a", 50, 60, "2");
+  store_commit(&store);
+  put_many("b", 0, 10, "3");
+  store_delete(&store, "a00000");
+  store_delete(&store, "a00055");
+  struct kv_job *job = run_with_batch(KV_JOB_FLUSH);
+  const struct kv_edit *edit = kv_job_edit(job);
+  ck_assert_uint_eq(edit->flushed_seq, 100);
+  ck_assert_uint_eq(edit->flushed_nonce, 77);
+  ck_assert_int_eq(edit->rows, 1234);
+  ck_assert_uint_eq(edit->removed_count, 0);
+  ck_assert_uint_eq(edit->added_count, 1);
+  ck_assert_uint_eq(edit->added[0].seq, 100);
+  ck_assert_uint_eq(edit->added[0].entries, 21);
+  ck_assert_uint_eq(edit->added[0].tombstones, 2);
+  kv_job_free(job);
+  ck_assert_uint_eq(store_files(&store), 1);
+}
+END_TEST
+
+START_TEST(compaction_with_a_batch_takes_everything) {
+  put_many("a", 0, 100, "1");
+  store_commit(&store);
+  store_flush(&store);
+  put_many("a", 90, 110, "2");
+  store_delete(&store, "a00000");
+  struct kv_job *job = run_with_batch(KV_JOB_COMPACT);
+  const struct kv_edit *edit = kv_job_edit(job);
+  ck_assert_uint_eq(edit->removed_count, 1);
+  ck_assert_uint_eq(edit->added_count, 1);
+  ck_assert_uint_eq(edit->added[0].entries, 109);
+  ck_assert_uint_eq(edit->added[0].tombstones, 0);
+  kv_job_free(job);
+}
+END_TEST
+
+START_TEST(commit_below_the_view_is_misuse) {
+  store_put(&store, "a", "1");
+  store_commit(&store);
+  struct kv_log_row row = {.seq = kv_view_log(store.view)->last_seq};
+  struct kv_err err;
+  struct kv_job *job = NULL;
+  ck_assert_int_eq(kv_job_new_commit(store.view, KV_JOB_FLUSH, store.batch, &row, &job, &err),
+                   KV_MISUSE);
+  ck_assert_ptr_null(job);
+}
+END_TEST
+
 START_TEST(flush_without_log_rows_does_nothing) {
   expect_nothing_to_do(KV_JOB_FLUSH);
   store_put(&store, "a", "1");
@@ -622,6 +684,9 @@ int main(void) {
   tcase_add_test(tests, view_says_when_work_is_due);
   tcase_add_test(tests, flush_makes_one_run_of_every_generation);
   tcase_add_test(tests, flush_above_a_run_keeps_tombstones);
+  tcase_add_test(tests, flush_with_a_batch_covers_its_commit);
+  tcase_add_test(tests, compaction_with_a_batch_takes_everything);
+  tcase_add_test(tests, commit_below_the_view_is_misuse);
   tcase_add_test(tests, flush_without_log_rows_does_nothing);
   tcase_add_test(tests, flush_of_empty_commits_only_moves_the_mark);
   tcase_add_test(tests, flush_sees_only_its_view);
