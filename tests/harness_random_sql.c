@@ -77,6 +77,7 @@ static void draw_table(struct random_sql *g, struct random_table *table, const c
   table->name = name;
   draw_key(g, table);
   draw_values(g, table);
+  table->replaces = table->key_count && random_once_in(g, 8);
   if (random_once_in(g, 3)) rotate(table);
   if (table->key_count > 1 && random_once_in(g, 3)) {
     int first = table->key[0];
@@ -92,7 +93,7 @@ void random_sql_init(struct random_sql *g, uint64_t seed) {
   draw_table(g, &g->tables[1], "u");
 }
 
-static void add_columns(struct random_sql *g, const struct random_table *table) {
+static void add_columns(struct random_sql *g, const struct random_table *table, bool subject) {
   for (int i = 0; i < table->column_count; i++) {
     const struct random_column *column = &table->columns[i];
     random_add(g, "%s%s %s%s", i ? ", " : "", column->name, column->type,
@@ -105,6 +106,7 @@ static void add_columns(struct random_sql *g, const struct random_table *table) 
                column->descending ? " DESC" : "");
   }
   if (table->key_count) random_add(g, ")");
+  if (table->replaces && !subject) random_add(g, " ON CONFLICT REPLACE");
 }
 
 static void add_options(struct random_sql *g) {
@@ -120,8 +122,9 @@ char *random_sql_create(struct random_sql *g, int index, bool subject) {
   g->text = sqlite3_str_new(NULL);
   random_add(g, subject ? "CREATE VIRTUAL TABLE %s USING colfam(" : "CREATE TABLE %s(",
              table->name);
-  add_columns(g, table);
+  add_columns(g, table, subject);
   if (subject) add_options(g);
+  if (subject && table->replaces) random_add(g, ", conflict = replace");
   random_add(g, ")%s", subject || table->rowid ? "" : " WITHOUT ROWID");
   return sqlite3_str_finish(g->text);
 }
@@ -153,7 +156,8 @@ static void insert_into(struct random_sql *g, const struct random_table *table) 
     g->strict_mode = false;
   } else {
     const char *mode = RANDOM_OF(g, modes);
-    g->strict_mode = !*mode || strstr(mode, "ABORT");
+    if (table->replaces && strstr(mode, "ABORT")) mode = "";
+    g->strict_mode = (!*mode && !table->replaces) || strstr(mode, "ABORT");
     random_add(g, "INSERT %s INTO %s", mode, table->name);
   }
 }
@@ -308,6 +312,7 @@ static void update(struct random_sql *g, const struct random_table *table) {
   bool swap = table->key_count > 1 && random_once_in(g, 6);
   bool key_changes = swap || is_key(table, column);
   const char *mode = RANDOM_OF(g, modes);
+  if (table->replaces && !*mode) mode = "OR ABORT";
   bool one_row = key_changes && strstr(mode, "REPLACE");
   g->strict_mode = !*mode || strstr(mode, "ABORT");
   g->or_allowed = !key_changes && !*mode;

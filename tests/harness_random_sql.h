@@ -26,7 +26,8 @@ struct random_table {
   int key
       [RANDOM_KEY_MAX]; /* column numbers; the alias for rowid tables, nothing for a hidden rowid */
   int key_count;
-  bool rowid; /* a rowid table, with an alias when key_count is 1 */
+  bool rowid;    /* a rowid table, with an alias when key_count is 1 */
+  bool replaces; /* conflict = replace; for the ordinary table the key's ON CONFLICT REPLACE */
 };
 
 struct random_statement {
