@@ -690,6 +690,23 @@ static void report(const struct model *m) {
       n->reopened, n->held_rows, n->checks);
 }
 
+/* A full run that never failed a commit, rolled back or changed the schema would have shown nothing. */
+static void check_coverage(const struct model *m) {
+  const struct counts *n = &m->counts;
+  if (m->step < STEPS) return;
+  ck_assert_uint_gt(n->commits, 0);
+  ck_assert_uint_gt(n->vetoes, 0);
+  ck_assert_uint_gt(n->foreign_keys, 0);
+  ck_assert_uint_gt(n->rollbacks, 0);
+  ck_assert_uint_gt(n->rollbacks_to, 0);
+  ck_assert_uint_gt(n->commands, 0);
+  ck_assert_uint_gt(n->ddl, 0);
+  ck_assert_uint_gt(n->reopened, 0);
+  ck_assert_uint_gt(n->held_rows, 0);
+  ck_assert_uint_gt(n->checks, 0);
+  if (!m->wal) ck_assert_uint_gt(n->busy, 0);
+}
+
 static void run_seed(uint64_t seed) {
   const char *text = getenv("COLFAM_STEPS");
   unsigned last = text ? (unsigned)strtoul(text, NULL, 10) : STEPS;
@@ -705,6 +722,7 @@ static void run_seed(uint64_t seed) {
   report_engine(&m);
   finish(&m);
   report(&m);
+  check_coverage(&m);
 }
 
 START_TEST(random_transactions_equal_ordinary_tables) {
