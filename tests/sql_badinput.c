@@ -221,8 +221,8 @@ static void write_damaged(const char *what) {
   damage_check(db, SQLITE_CORRUPT_VTAB, "", what);
 }
 
-/* Offsets: every one of the last 200 bytes (index, properties, footer), and a spread of the rest.
-** */
+/* Offsets: every one of the last 200 bytes (index, properties, footer), and a spread of the
+** rest. */
 START_TEST(file_with_flipped_bits_gives_right_rows_or_an_error) {
   struct file file;
   struct harness_random random;

@@ -336,8 +336,8 @@ START_TEST(cursor_survives_rollback_to) {
   ck_assert_msg(rc == SQLITE_OK, "%s", sqlite3_errmsg(db));
   while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
   }
-  /* SQLite itself may end readers at a rollback; what it must not do is crash or give other rows.
-  ** */
+  /* SQLite itself may end readers at a rollback; what it must not do is crash or give other
+  ** rows. */
   ck_assert_msg(rc == SQLITE_DONE || rc == SQLITE_ABORT_ROLLBACK, "%d: %s", rc, sqlite3_errmsg(db));
   sqlite3_finalize(stmt);
   sql_ok(db, "ROLLBACK");

@@ -133,8 +133,8 @@ START_TEST(renamed_and_dropped_then_rolled_back_to_then_commit) {
 }
 END_TEST
 
-/* The object of before the RENAME stays in the transaction when the DROP takes the newest one out.
-** */
+/* The object of before the RENAME stays in the transaction when the DROP takes the newest one
+** out. */
 START_TEST(dropped_with_an_older_object_in_the_transaction) {
   twins_insert(a, 1, 30);
   sql_ok(a, "INSERT INTO t(t) VALUES('flush')");
