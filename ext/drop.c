@@ -43,8 +43,36 @@ static void note_files(struct colfam_drop *drop) {
     drop->ids[drop->count] = kv_view_file(txn->base, drop->count)->id;
 }
 
+/* Whether something of the application's hides the eponymous table. */
+static int name_is_taken(sqlite3 *db, bool *taken) {
+  sqlite3_stmt *found;
+  int rc = sqlite3_prepare_v2(db,
+                              "SELECT 1 FROM main.sqlite_schema WHERE type IN ('table', 'view')"
+                              " AND name = 'colfam_drops' COLLATE NOCASE",
+                              -1, &found, NULL);
+  *taken = rc == SQLITE_OK && sqlite3_step(found) == SQLITE_ROW;
+  return rc == SQLITE_OK ? sqlite3_finalize(found) : rc;
+}
+
+/* Without callbacks a DROP leaves its files behind, and can only be had while no writes are pending: nobody
+** would commit or forget them if the DROP is undone. SQLite shows no text of a failing xDestroy, but its log
+** does. */
+static int drop_without_callbacks(struct colfam_table *table, char **message) {
+  if (!table->txn) return SQLITE_OK;
+  int rc = colfam_error(message, SQLITE_LOCKED,
+                        "table %s: cannot be dropped in the transaction that wrote to it while "
+                        "something is named colfam_drops: rename that, or commit first",
+                        table->catalog.table);
+  if (*message) sqlite3_log(rc, "%s", *message);
+  return rc;
+}
+
 int colfam_drops_add(struct colfam_table *table, char **message) {
   struct colfam_conn *conn = table->conn;
+  bool taken;
+  int rc = name_is_taken(conn->db, &taken);
+  if (rc != SQLITE_OK) return colfam_error(message, rc, "%s", sqlite3_errmsg(conn->db));
+  if (taken) return drop_without_callbacks(table, message);
   struct colfam_drop *drop = sqlite3_malloc64(sizeof *drop);
   if (!drop) return SQLITE_NOMEM;
   *drop = (struct colfam_drop){conn->drops, table, NULL, 0, false};
@@ -52,7 +80,7 @@ int colfam_drops_add(struct colfam_table *table, char **message) {
   note_files(drop);
   /* With the schema, so that a temp table of the name is never meant. */
   const char *join = "INSERT INTO main.colfam_drops(dropped) VALUES(1)";
-  int rc = sqlite3_exec(conn->db, join, NULL, NULL, NULL);
+  rc = sqlite3_exec(conn->db, join, NULL, NULL, NULL);
   if (rc == SQLITE_OK) {
     if (table->txn) table->txn->dropped = true;
     return SQLITE_OK;

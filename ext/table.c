@@ -189,6 +189,7 @@ static int find_or_make(struct colfam_vtab *vtab, struct colfam_table **table, c
       free_dropped(vtab->conn);
       rc = new_table(vtab->conn, &catalog, &meta.options, table, message);
       if (rc == SQLITE_OK) return rc;
+      if (*message) rc = colfam_error(message, rc, "table %s: %s", catalog.table, *message);
     } else {
       rc = colfam_table_follow_name(*table, vtab);
     }

@@ -221,6 +221,28 @@ START_TEST(log_batch_with_a_changed_byte_is_an_error) {
 }
 END_TEST
 
+/* The error names table and shadow table; what it quotes is short and valid UTF-8. */
+START_TEST(option_row_with_a_bad_value_is_an_error_in_valid_text) {
+  static const char *const bad[][2] = {
+      {"'zstd:99'", "table t: t_cfmeta: option compression cannot be 'zstd:99': allowed are none,"},
+      {"CAST(x'66f0ff8078' AS TEXT)", "option compression cannot be 'f???x': allowed"},
+      {"x'fe'", "option compression cannot be '?': allowed"},
+      {"NULL", "option compression cannot be '': allowed"},
+      {"replace(hex(zeroblob(40)), '0', 'é')", "ééé': allowed"},
+  };
+  damage_make_tables(db);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    sql_okf(db, "UPDATE t_cfmeta SET value = %s WHERE name = 'option.compression'", bad[i][0]);
+    sql_fails(db, "SELECT * FROM t", SQLITE_CORRUPT_VTAB, bad[i][1]);
+    ck_assert_int_lt((int)strlen(sqlite3_errmsg(db)), 300);
+    reopen();
+    sql_fails(db, "INSERT INTO t VALUES(1, 2)", SQLITE_CORRUPT_VTAB, bad[i][1]);
+  }
+  damage_others_work(db);
+  sql_ok(db, "DROP TABLE t");
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("sql_badshadow");
   TCase *tc = tcase_create("badshadow");
@@ -228,6 +250,7 @@ static Suite *suite(void) {
   tcase_set_timeout(tc, 60);
   tcase_add_loop_test(tc, shadow_rows_that_are_hostile_do_no_harm, 0, 8);
   tcase_add_test(tc, log_batch_with_a_changed_byte_is_an_error);
+  tcase_add_test(tc, option_row_with_a_bad_value_is_an_error_in_valid_text);
   suite_add_tcase(s, tc);
   return s;
 }

@@ -1,4 +1,4 @@
-/* CREATE VIRTUAL TABLE: options and refusals, names that are taken, transactions and savepoints around it. */
+/* CREATE VIRTUAL TABLE: options, commands and refusals, names that are taken, transactions and savepoints around it. */
 #include <string.h>
 
 #include "harness_ddl.h"
@@ -97,6 +97,57 @@ START_TEST(create_refuses_bad_options_and_lists_what_is_allowed) {
     ddl_refused(db, sql, SQLITE_ERROR, bad[i][1]);
     sqlite3_free(sql);
   }
+}
+END_TEST
+
+START_TEST(command_errors_name_table_and_option) {
+  static const char *const bad[][2] = {
+      {"'value_bytes=1'", "table t: option value_bytes cannot be set in this version"},
+      {"'comparator=reverse'", "table t: option comparator cannot be 'reverse'"},
+      {"'filter_bits=99'", "table t: option filter_bits cannot be '99': allowed are 0 to 20"},
+      {"'speed=fast'", "table t: unknown option speed: the options are compression,"},
+      {"'faster'", "table t: unknown command \"faster\""},
+      {"CAST(x'6fff3d31' AS TEXT)", "table t: unknown option o?: the options are"},
+      {"CAST(x'636f6e666c6963743dc3a9edbfbfc08078' AS TEXT)",
+       "table t: option conflict cannot be '\xc3\xa9?????x': allowed are abort, replace"},
+  };
+  ddl_make_table(db, "t", 3);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    char *sql = sqlite3_mprintf("INSERT INTO t(t) VALUES(%s)", bad[i][0]);
+    ddl_refused(db, sql, SQLITE_ERROR, bad[i][1]);
+    sqlite3_free(sql);
+  }
+  sql_rows(db, "SELECT count(*) FROM t", "3");
+}
+END_TEST
+
+/* A row beside it would get lost without a word. */
+START_TEST(command_stands_alone_in_an_insert) {
+  static const char *const bad[] = {
+      "UPDATE t SET t = 'flush'",
+      "UPDATE t SET t = 'nonsense', v = 'x' WHERE k = 2",
+      "INSERT INTO t(t, k, v) VALUES('flush', 'new', 1)",
+      "INSERT INTO t(t, v) VALUES('compact', 1)",
+      "INSERT OR REPLACE INTO t(k, t) VALUES(1, 'filter_bits=5')",
+      "INSERT INTO t(k, v, t) VALUES(7, 'ordinary', NULL), (8, 'x', 'flush')",
+  };
+  static const char *const tables[] = {"k INT PRIMARY KEY, v", "k INTEGER PRIMARY KEY, v",
+                                       "k INT, v, PRIMARY KEY(k DESC)", "k, v"};
+  for (size_t f = 0; f < sizeof tables / sizeof *tables; f++) {
+    sql_okf(db, "CREATE VIRTUAL TABLE t USING colfam(%s)", tables[f]);
+    sql_ok(db, "INSERT INTO t VALUES(1, 'a'), (2, 'b')");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+      sql_fails(db, bad[i], SQLITE_ERROR, "table t: a command is given by an INSERT");
+    sql_rows(db, "SELECT k, v FROM t ORDER BY k", "1|a\n2|b");
+    sql_rows(db, "SELECT count(*) FROM colfam_files('t')", "0");
+    sql_ok(db,
+           "INSERT INTO t(t, k, v) VALUES('flush', NULL, NULL); UPDATE t SET v = 'c', t = NULL");
+    sql_rows(db, "SELECT count(*) FROM colfam_files('t')", "1");
+    sql_rows(db, "SELECT DISTINCT v FROM t", "c");
+    sql_ok(db, "DROP TABLE t");
+  }
+  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(v); INSERT INTO t VALUES('a')");
+  sql_fails(db, "INSERT INTO t(rowid, t) VALUES(5, 'flush')", SQLITE_ERROR, "a command is given");
 }
 END_TEST
 
@@ -224,6 +275,17 @@ START_TEST(create_failing_inside_a_transaction_keeps_the_transaction) {
 }
 END_TEST
 
+START_TEST(create_refuses_the_name_that_drop_needs) {
+  ddl_refused(db, "CREATE VIRTUAL TABLE colfam_drops USING colfam(k PRIMARY KEY)", SQLITE_ERROR,
+              "table colfam_drops: colfam needs this name for itself");
+  ddl_refused(db, "CREATE VIRTUAL TABLE Colfam_Drops USING colfam(k PRIMARY KEY)", SQLITE_ERROR,
+              "Colfam_Drops");
+  ddl_make_table(db, "t", 3);
+  ddl_refused(db, "ALTER TABLE t RENAME TO colfam_drops", SQLITE_ERROR, "needs this name");
+  sql_rows(db, "SELECT count(*) FROM t", "3");
+}
+END_TEST
+
 /* ---- CREATE in transactions */
 
 START_TEST(create_rolled_back_leaves_nothing) {
@@ -268,10 +330,13 @@ static void add_create(TCase *tc) {
   tcase_add_test(tc, create_without_options_takes_the_defaults);
   tcase_add_test(tc, create_option_spellings);
   tcase_add_test(tc, create_refuses_bad_options_and_lists_what_is_allowed);
+  tcase_add_test(tc, command_errors_name_table_and_option);
+  tcase_add_test(tc, command_stands_alone_in_an_insert);
   tcase_add_test(tc, create_refuses_clauses_that_sqlite_would_not_enforce);
   tcase_add_test(tc, create_takes_key_forms_and_column_types);
   tcase_add_test(tc, create_command_column_gives_way_to_a_column_of_the_tables_name);
   tcase_add_test(tc, create_refuses_a_shadow_name_that_is_taken);
+  tcase_add_test(tc, create_refuses_the_name_that_drop_needs);
   tcase_add_test(tc, create_of_a_table_that_exists);
   tcase_add_test(tc, create_failing_inside_a_transaction_keeps_the_transaction);
   tcase_add_test(tc, create_rolled_back_leaves_nothing);

@@ -106,6 +106,38 @@ START_TEST(drop_then_create_in_one_transaction_both_ways) {
 }
 END_TEST
 
+/* The application's own thing of that name is neither written nor in the way; the files stay. */
+START_TEST(drop_beside_something_named_colfam_drops) {
+  static const char *const things[][2] = {
+      {"CREATE TABLE colfam_drops(dropped)", "DROP TABLE colfam_drops"},
+      {"CREATE TABLE Colfam_Drops(other UNIQUE NOT NULL)", "DROP TABLE colfam_drops"},
+      {"CREATE TABLE other(x); CREATE VIEW colfam_drops AS SELECT x AS dropped FROM other;"
+       "CREATE TRIGGER r INSTEAD OF INSERT ON colfam_drops BEGIN INSERT INTO other VALUES(1); END",
+       "DROP VIEW colfam_drops"},
+  };
+  for (size_t i = 0; i < sizeof things / sizeof *things; i++) {
+    ddl_make_table(db, "t", 3);
+    int files = ddl_files();
+    sql_ok(db, things[i][0]);
+    sql_fails(db, "BEGIN; INSERT INTO t VALUES(9, 'x'); DROP TABLE t", SQLITE_LOCKED, NULL);
+    sql_rows(db, "SELECT count(*) FROM t", "4");
+    sql_ok(db, "ROLLBACK; BEGIN; DROP TABLE t; ROLLBACK; INSERT INTO t VALUES(4, 'x');"
+               "SAVEPOINT s; DROP TABLE t; ROLLBACK TO s; INSERT INTO t VALUES(5, 'x'); RELEASE s");
+    sql_rows(db, "SELECT count(*) FROM t", "5");
+    sql_rows(db, "SELECT * FROM colfam_check('t')", "");
+    sql_ok(db, "DROP TABLE t");
+    sql_rows(db, SHADOWS, "0");
+    sql_rows(db, "SELECT count(*) FROM colfam_drops", "0");
+    ck_assert_int_eq(ddl_files(), files);
+    sql_ok(db, things[i][1]);
+  }
+  ddl_make_table(db, "t", 3);
+  int files = ddl_files();
+  sql_ok(db, "DROP TABLE t; CREATE VIRTUAL TABLE t USING colfam(k); INSERT INTO t VALUES(1)");
+  ck_assert_int_lt(ddl_files(), files);
+}
+END_TEST
+
 START_TEST(drop_with_an_open_cursor_is_locked) {
   ddl_make_table(db, "t", 5);
   sqlite3_stmt *stmt;
@@ -471,11 +503,15 @@ START_TEST(foreign_vfs_and_lockless_uris_are_refused) {
   sql_ok(db, "CREATE TABLE o(x)");
   snprintf(uri, sizeof uri, "file:%s?nolock=1", sql_path("app.db"));
   sqlite3 *other = sql_open(uri);
-  sql_fails(other, "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY)", SQLITE_ERROR, "nolock");
+  sql_fails(other, "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY)", SQLITE_ERROR,
+            "table t: colfam does not support databases opened with immutable or nolock");
   sql_close(other);
   snprintf(uri, sizeof uri, "file:%s?vfs=unix-none", sql_path("app.db"));
   other = sql_open(uri);
-  sql_fails(other, "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY)", SQLITE_ERROR, "unix-none");
+  sql_fails(
+      other, "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY)", SQLITE_ERROR,
+      "table t: colfam keeps files beside the database and supports the VFSes unix, unix-excl "
+      "and unix-dotfile, not \"unix-none\"");
   sql_close(other);
   sql_rows(db, "SELECT count(*) FROM sqlite_master", "1");
 }
@@ -502,6 +538,7 @@ static void add_drop_and_rename(TCase *tc) {
   tcase_add_test(tc, drop_after_writes_in_the_same_transaction);
   tcase_add_test(tc, drop_to_a_savepoint_keeps_what_was_written_before);
   tcase_add_test(tc, drop_then_create_in_one_transaction_both_ways);
+  tcase_add_test(tc, drop_beside_something_named_colfam_drops);
   tcase_add_test(tc, drop_with_an_open_cursor_is_locked);
   tcase_add_test(tc, rename_keeps_rows_files_and_options);
   tcase_add_test(tc, rename_to_a_name_that_is_taken);
