@@ -78,6 +78,9 @@ SELECT * FROM moved WHERE name IN ('probes', 'probe_absent', 'blocks_read') ORDE
 REPLACE INTO noted SELECT name, value FROM colfam_stats WHERE table_name = 'characters';
 CREATE TEMP TABLE assigned(code);
 INSERT INTO assigned VALUES (65), (233), (937), (1046), (8364), (9731), (9835), (65533), (128512), (129419);
+EXPLAIN QUERY PLAN
+SELECT count(*) FROM assigned
+WHERE EXISTS (SELECT 1 FROM characters WHERE characters.code = assigned.code);
 SELECT printf('of %d code points %d are assigned', (SELECT count(*) FROM assigned), count(*))
 FROM assigned
 WHERE EXISTS (SELECT 1 FROM characters WHERE characters.code = assigned.code);
