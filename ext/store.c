@@ -20,11 +20,20 @@ struct family_entry {
   int users;
 };
 
+/* A connection and SQLite's file object below it, which those of one shared cache have in common. */
+struct user {
+  struct user *next;
+  const sqlite3 *db;
+  const void *file;
+  int refs;
+};
+
 struct colfam_store {
   struct colfam_store *next;
-  int refs;
+  struct user *users;
+  bool shared_cache; /* atomic: two of the users have one file object */
   char *path;        /* NULL in memory */
-  const void *token; /* in memory: SQLite's file object */
+  const void *token; /* in memory: the file object */
   char *dir;
   struct kv_env *env;
   struct family_entry *families;
@@ -91,7 +100,6 @@ static struct colfam_store *store_new(const char *path, const void *token) {
   struct colfam_store *store = sqlite3_malloc64(sizeof *store);
   if (!store) return NULL;
   memset(store, 0, sizeof *store);
-  store->refs = 1;
   store->token = token;
   store->env = kv_env_posix();
   if (path) {
@@ -106,19 +114,43 @@ static struct colfam_store *store_new(const char *path, const void *token) {
   return NULL;
 }
 
-/* Under the lock: the store found, or `fresh` (may be NULL) put into the list. */
-static struct colfam_store *find_or_add(const char *path, const void *token,
-                                        struct colfam_store *fresh) {
-  for (struct colfam_store *store = all_stores; store; store = store->next) {
-    bool same = path ? store->path && strcmp(store->path, path) == 0 : store->token == token;
-    if (!same) continue;
-    store->refs++;
-    return store;
+/* Under the lock, as all on users. */
+static void note_sharing(struct colfam_store *store) {
+  bool shared = false;
+  for (struct user *a = store->users; a; a = a->next)
+    for (struct user *b = a->next; b; b = b->next) shared = shared || a->file == b->file;
+  __atomic_store_n(&store->shared_cache, shared, __ATOMIC_RELAXED);
+}
+
+/* Counts `user` in; one that was counted before stays, and *user becomes NULL. */
+static void add_user(struct colfam_store *store, struct user **user) {
+  struct user *known = store->users;
+  while (known && known->db != (*user)->db) known = known->next;
+  if (!known) {
+    (*user)->next = store->users;
+    known = store->users = *user;
+    *user = NULL;
+    note_sharing(store);
   }
-  if (!fresh) return NULL;
-  fresh->next = all_stores;
-  all_stores = fresh;
-  return fresh;
+  known->refs++;
+}
+
+static void remove_user(struct colfam_store *store, const sqlite3 *db) {
+  struct user **link = &store->users;
+  while ((*link)->db != db) link = &(*link)->next;
+  struct user *user = *link;
+  if (--user->refs) return;
+  *link = user->next;
+  sqlite3_free(user);
+  note_sharing(store);
+}
+
+/* Under the lock: the store of the path or file object, or NULL. */
+static struct colfam_store *find_store(const char *path, const void *file) {
+  struct colfam_store *store = all_stores;
+  for (; store; store = store->next)
+    if (path ? store->path && strcmp(store->path, path) == 0 : store->token == file) break;
+  return store;
 }
 
 static int make_cache(void) {
@@ -129,43 +161,58 @@ static int make_cache(void) {
   return status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
 }
 
+/* Takes *user over, and *fresh when the process has no such store yet (NULL then: false). */
+static bool join_store(const char *path, struct user **user, struct colfam_store **fresh,
+                       struct colfam_store **out) {
+  registry_lock();
+  struct colfam_store *store = find_store(path, (*user)->file);
+  if (!store && *fresh) {
+    store = *fresh;
+    *fresh = NULL;
+    store->next = all_stores;
+    all_stores = store;
+  }
+  if (store) add_user(store, user);
+  registry_unlock();
+  *out = store;
+  return store != NULL;
+}
+
+static int join_or_make(const char *path, struct user *user, struct colfam_store **store) {
+  struct colfam_store *fresh = NULL;
+  if (!join_store(path, &user, &fresh, store)) {
+    fresh = store_new(path, path ? NULL : user->file);
+    if (fresh) join_store(path, &user, &fresh, store);
+    if (fresh) store_free(fresh);
+  }
+  sqlite3_free(user);
+  return *store ? SQLITE_OK : SQLITE_NOMEM;
+}
+
 int colfam_store_open(sqlite3 *db, const char *database, struct colfam_store **store,
                       char **message) {
   const char *path = sqlite3_db_filename(db, database);
-  void *token = NULL;
+  void *file = NULL;
   if (path && !path[0]) path = NULL;
   int rc = check_place(db, database, path, message);
   if (rc != SQLITE_OK) return rc;
-  if (!path) {
-    rc = sqlite3_file_control(db, database, SQLITE_FCNTL_FILE_POINTER, &token);
-    if (rc != SQLITE_OK || !token)
-      return colfam_error(message, SQLITE_ERROR, "cannot tell the file of database %s", database);
-  }
-  if (make_cache() != SQLITE_OK) return SQLITE_NOMEM;
-  registry_lock();
-  *store = find_or_add(path, token, NULL);
-  registry_unlock();
-  if (*store) return SQLITE_OK;
-  struct colfam_store *fresh = store_new(path, token);
-  if (!fresh) return SQLITE_NOMEM;
-  registry_lock();
-  *store = find_or_add(path, token, fresh);
-  registry_unlock();
-  if (*store != fresh) store_free(fresh);
-  return SQLITE_OK;
+  rc = sqlite3_file_control(db, database, SQLITE_FCNTL_FILE_POINTER, &file);
+  if (rc != SQLITE_OK || !file)
+    return colfam_error(message, SQLITE_ERROR, "cannot tell the file of database %s", database);
+  struct user *user = sqlite3_malloc64(sizeof *user);
+  if (!user) return SQLITE_NOMEM;
+  *user = (struct user){NULL, db, file, 0};
+  rc = make_cache();
+  if (rc == SQLITE_OK) return join_or_make(path, user, store);
+  sqlite3_free(user);
+  return rc;
 }
 
-struct colfam_store *colfam_store_ref(struct colfam_store *store) {
-  registry_lock();
-  store->refs++;
-  registry_unlock();
-  return store;
-}
-
-void colfam_store_unref(struct colfam_store *store) {
+void colfam_store_close(struct colfam_store *store, const sqlite3 *db) {
   if (!store) return;
   registry_lock();
-  bool last = --store->refs == 0 && !(store->path && store->removals);
+  remove_user(store, db);
+  bool last = !store->users && !(store->path && store->removals);
   if (last) {
     struct colfam_store **link = &all_stores;
     while (*link != store) link = &(*link)->next;
@@ -173,6 +220,10 @@ void colfam_store_unref(struct colfam_store *store) {
   }
   registry_unlock();
   if (last) store_free(store);
+}
+
+bool colfam_store_shares_cache(struct colfam_store *store) {
+  return __atomic_load_n(&store->shared_cache, __ATOMIC_RELAXED);
 }
 
 struct kv_env *colfam_store_env(struct colfam_store *store) {

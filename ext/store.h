@@ -12,14 +12,16 @@
 
 struct colfam_store;
 
-/* The store of a schema's database, with a reference. Refuses with a message what SQL.md refuses:
-** databases that are no real local file (unknown VFS, memdb, immutable, nolock). `:memory:` and temporary
-** databases keep their files in memory. */
+/* The store of a schema's database, to be closed once for every time it was opened. Refuses with a message
+** what SQL.md refuses: databases that are no real local file (unknown VFS, memdb, immutable, nolock).
+** `:memory:` and temporary databases keep their files in memory. */
 int colfam_store_open(sqlite3 *db, const char *database, struct colfam_store **store,
                       char **message);
-struct colfam_store *colfam_store_ref(struct colfam_store *store);
-/* A store of a file with removals waiting outlives its last reference: the next connection goes on. */
-void colfam_store_unref(struct colfam_store *store);
+/* A store of a file with removals waiting outlives its last user: the next connection goes on. */
+void colfam_store_close(struct colfam_store *store, const sqlite3 *db);
+/* Whether connections that have it open are of one SQLite shared cache. There only the locks on shadow tables
+** keep snapshots apart, so every statement has to read them. */
+bool colfam_store_shares_cache(struct colfam_store *store);
 
 struct kv_env *colfam_store_env(struct colfam_store *store);
 const char *colfam_store_dir(const struct colfam_store *store);

@@ -80,7 +80,8 @@ int colfam_table_view(struct colfam_table *table, struct kv_view **view, char **
   unsigned version;
   int rc = colfam_table_data_version(table, &version);
   if (rc != SQLITE_OK) return colfam_error(message, rc, "cannot ask for the data version");
-  if (!table->view || table->data_version != version || table->options_stale)
+  if (!table->view || table->data_version != version || table->options_stale ||
+      colfam_store_shares_cache(table->store))
     rc = refresh(table, version, message);
   if (rc == SQLITE_OK) *view = kv_view_ref(table->view);
   return rc;
@@ -154,7 +155,7 @@ static int new_table(struct colfam_conn *conn, struct colfam_catalog *catalog,
   if (rc == SQLITE_OK)
     rc = colfam_store_family(table->store, catalog->uuid, &options->kv, &table->family, message);
   if (rc != SQLITE_OK) {
-    colfam_store_unref(table->store);
+    colfam_store_close(table->store, conn->db);
     sqlite3_free(table);
     return rc;
   }
@@ -221,7 +222,7 @@ void colfam_table_free(struct colfam_table *table) {
   *link = table->next;
   colfam_table_forget_view(table);
   colfam_store_drop_family(table->store, table->family);
-  colfam_store_unref(table->store);
+  colfam_store_close(table->store, table->conn->db);
   colfam_catalog_release(&table->catalog);
   sqlite3_free(table);
 }

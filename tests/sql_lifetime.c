@@ -157,6 +157,55 @@ START_TEST(tables_dropped_by_another_connection) {
 }
 END_TEST
 
+/* ---- SQLite's shared cache */
+
+static sqlite3 *open_shared(void) {
+  char uri[4200];
+  snprintf(uri, sizeof uri, "file:%s?cache=shared", sql_path("app.db"));
+  return sql_open(uri);
+}
+
+START_TEST(snapshots_of_a_shared_cache_are_kept_by_locks) {
+  sqlite3 *a = open_shared(), *b = open_shared();
+  sql_okf(a, "PRAGMA journal_mode = %s;" SCHEMA, _i ? "delete" : "wal");
+  insert(a, 1, 3, "v");
+  same(b);
+  sql_ok(b, "BEGIN");
+  same(b);
+  sql_fails(a, "INSERT INTO t VALUES(9, 'a')", SQLITE_LOCKED, "locked");
+  sql_fails(a, "INSERT INTO t(t) VALUES('compact')", SQLITE_LOCKED, "locked");
+  sql_rows(b, "SELECT max(k) FROM t", "3");
+  sql_ok(b, "COMMIT");
+  insert(a, 9, 9, "v");
+  compact(a);
+  same(b);
+  sql_rows(b, "SELECT max(k) FROM t", "9");
+  sql_close(a);
+  sql_close(b);
+}
+END_TEST
+
+/* The reader of uncommitted rows may see them, but not for ever. */
+START_TEST(uncommitted_rows_of_a_shared_cache_are_not_kept) {
+  sqlite3 *a = open_shared(), *b = open_shared();
+  sql_ok(a, SCHEMA);
+  insert(a, 1, 3, "v");
+  sql_ok(b, "PRAGMA read_uncommitted = on");
+  for (int i = 0; i < 3; i++) {
+    sql_ok(a, "BEGIN; INSERT INTO t VALUES(9, 'a'); INSERT INTO o VALUES(9, 'a');"
+              "INSERT OR REPLACE INTO t_cflog SELECT seq + 1, 77, gen, rows, batch FROM t_cflog"
+              " ORDER BY seq DESC LIMIT 1");
+    sqlite3_exec(b, "SELECT count(*) FROM t", NULL, NULL, NULL);
+    sql_ok(a, "ROLLBACK");
+    same(b);
+    insert(a, 10 + i, 12 + i, "v");
+    same(b);
+  }
+  sql_close(b);
+  sql_close(a);
+}
+END_TEST
+
 /* ---- One file under several paths */
 
 START_TEST(one_database_under_several_paths) {
@@ -439,6 +488,8 @@ int main(void) {
   add(suite, "opening", connections_come_and_go_in_any_order, 1);
   add(suite, "opening often", loaded_and_closed_200_times, 1);
   add(suite, "dropping", tables_dropped_by_another_connection, 1);
+  add(suite, "shared cache", snapshots_of_a_shared_cache_are_kept_by_locks, 2);
+  add(suite, "uncommitted", uncommitted_rows_of_a_shared_cache_are_not_kept, 1);
   add(suite, "paths", one_database_under_several_paths, 2);
   add(suite, "made again", database_deleted_and_made_again, 8);
   add(suite, "put back", database_put_back_from_an_older_copy, 2);
