@@ -4,7 +4,7 @@
 ** (in ext/ the shadow tables), and tells the engine by a kv_snapshot what a transaction sees. The engine
 ** turns it into an immutable, reference-counted kv_view, answers reads over (view, batch), and runs jobs
 ** that write files and give back an edit for the catalog to record. Everything here is a cache of the
-** catalog (ARCHITECTURE.md, invariant 1) or an immutable file (invariant 2).
+** catalog (engine/README.md, invariant 1) or an immutable file (invariant 2).
 **
 ** Thread rule: families, views and caches may be shared by threads; batches, iterators, results and jobs
 ** belong to one thread at a time. */

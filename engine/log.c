@@ -17,7 +17,7 @@
 ** Sources are called without the lock, so the chain may move meanwhile; `changes` tells. An extension
 ** then starts over, a few times; a whole chain is right for its snapshot in any case and is merely not
 ** shared. Nothing here is the truth: a failure leaves a valid chain, and the next read replays
-** (ARCHITECTURE.md, invariants 1 and 6). Lock order: log, then memtable. */
+** (engine/README.md, invariants 1 and 6). Lock order: log, then memtable. */
 #include "log.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* A family's memory of the log: the memtables of the commits seen so far, shared by every connection of
-** the process. It is a cache of t_cflog (ARCHITECTURE.md, invariant 1): it is extended only by rows that
+** the process. It is a cache of t_cflog (engine/README.md, invariant 1): it is extended only by rows that
 ** follow what it holds, proved by nonces, and whoever needs a past that it no longer holds, or another
 ** timeline, gets memtables of their own built from their own snapshot.
 ** Thread rule: any thread; the internal lock is never held while a source is called. */

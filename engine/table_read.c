@@ -2,7 +2,7 @@
 ** the batched form.
 ** Opening reads the footer, then filter, fences and properties in one grouped read, and holds them; data
 ** blocks come through the cache and are verified once, when loaded.
-** Invariant 7 of ARCHITECTURE.md: a failure is a status, never KV_TABLE_NONE.
+** Invariant 7 (engine/README.md): a failure is a status, never KV_TABLE_NONE.
 ** Nothing is allocated by a length that was not verified: stored sizes are bounded by the file's size,
 ** plain sizes by KV_TABLE_RAW_BYTES_MAX once their checksum is right.
 ** Thread rule: an open table is read-only; any thread. */

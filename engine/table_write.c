@@ -4,8 +4,8 @@
 ** Stored blocks gather in `out` and go to the file in large appends; `written` counts those too that are
 ** still in `out`, so it is the offset of the next block.
 ** Memory: one block, `out`, 8 bytes a key for the filter, the first key of each block.
-** Invariants 2 and 3 of ARCHITECTURE.md: a random id taken by exclusive creation; the file is synced, then
-** its directory, before anybody learns of it. After a failure the writer refuses everything.
+** Invariant 2 (engine/README.md): a random id taken by exclusive creation; the file is synced, then its
+** directory, before anybody learns of it. After a failure the writer refuses everything.
 ** Thread rule: one thread at a time. */
 #include "table_write.h"
 

@@ -1,5 +1,5 @@
 /* Functions that name a table (table.h). SQLITE_FCNTL_DATA_VERSION is stale outside a read transaction, and
-** two nested SELECTs there may see two states (ARCHITECTURE.md, invariant 1, Anchor): so one SELECT on the
+** two nested SELECTs there may see two states (engine/README.md, invariant 1, Anchor): so one SELECT on the
 ** table's schema is stepped first and held over everything that follows. */
 #include <string.h>
 

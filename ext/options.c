@@ -1,5 +1,5 @@
-/* The table options (README.md, Options). One line an option: its name, what is allowed, how it is read and shown. Any
-** thread. */
+/* The table options (README.md, Options). One line an option: its name, what is allowed, how it is read and
+** shown. Any thread. */
 #include <string.h>
 
 #include "error.h"

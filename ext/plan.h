@@ -1,5 +1,5 @@
 /* xBestIndex: from constraints to one of the engine's calls. The plan travels to xFilter in idxNum (a
-** pure bit code below) and to people in idxStr, in plain words (SQL.md, Reading). */
+** pure bit code below) and to people in idxStr, in plain words (ext/README.md, Plans). */
 #ifndef COLFAM_PLAN_H
 #define COLFAM_PLAN_H
 

@@ -1,4 +1,4 @@
-/* Removing table files by proof (ARCHITECTURE.md, invariant 5): a file goes only when its drop is durable
+/* Removing table files by proof (engine/README.md, invariant 5): a file goes only when its drop is durable
 ** and no snapshot can need it. Files wait in the store's queue; every commit of a colfam table moves it on.
 ** What is still queued when the process ends stays on disk as an orphan. */
 #ifndef COLFAM_RECLAIM_H

@@ -34,7 +34,7 @@ enum colfam_key_form {
   COLFAM_KEY_HIDDEN /* composite or descending: a hidden BLOB column with the encoded key is it */
 };
 
-/* Options of SQL.md; the engine's and the SQL side's own. */
+/* README.md, Options; the engine's and the SQL side's own. */
 struct colfam_options {
   struct kv_options kv;
   bool track_rows;

@@ -13,7 +13,7 @@
 struct colfam_store;
 
 /* The store of a schema's database, to be closed once for every time it was opened. Refuses with a message
-** what SQL.md refuses: databases that are no real local file (unknown VFS, memdb, immutable, nolock).
+** what must be refused: databases that are no real local file (unknown VFS, memdb, immutable, nolock).
 ** `:memory:` and temporary databases keep their files in memory. */
 int colfam_store_open(sqlite3 *db, const char *database, struct colfam_store **store,
                       char **message);

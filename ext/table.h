@@ -39,7 +39,7 @@ struct colfam_table {
 int colfam_table_open(struct colfam_vtab *vtab, struct colfam_table **table, char **message);
 /* The shadow tables may have got another name since it was opened: the vtab's schema is the newest. */
 int colfam_table_follow_name(struct colfam_table *table, const struct colfam_vtab *vtab);
-/* SQL.md's limits of place: only the main schema, only UTF-8. */
+/* README.md, Limits: only the main schema, only UTF-8. */
 int colfam_table_refuse_place(sqlite3 *db, const char *database, const char *table, char **message);
 /* The vtab leaves; the table goes with the last vtab, unless a transaction still holds it. */
 void colfam_table_leave(struct colfam_vtab *vtab);

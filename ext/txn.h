@@ -3,7 +3,7 @@
 **
 ** Its base view is taken at the first write, under SQLite's write lock: nobody can commit before it ends,
 ** so reads inside it are base view + batch and never look at the shadow tables, where its own rows may
-** already stand (ARCHITECTURE.md, invariants 1 Own row and 3 Own publish). */
+** already stand (engine/README.md, invariants 1 Own row and 3 Own publish). */
 #ifndef COLFAM_TXN_H
 #define COLFAM_TXN_H
 

@@ -29,7 +29,7 @@ struct colfam_vtab {
 int colfam_vtab_open(struct colfam_vtab *vtab);
 /* What a statement sees now: a view with a reference that the caller drops, and the pending batch or NULL,
 ** borrowed (take a reference to keep it). Only inside a read or write transaction of the table's database
-** (ARCHITECTURE.md, invariant 1, Anchor). */
+** (engine/README.md, invariant 1, Anchor). */
 int colfam_vtab_view(struct colfam_vtab *vtab, struct kv_view **view, struct kv_batch **batch);
 /* Sets base.zErrMsg and returns the code. */
 int colfam_vtab_fail(struct colfam_vtab *vtab, kv_status status, const struct kv_err *err);

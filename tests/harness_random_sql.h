@@ -1,5 +1,5 @@
-/* Random tables and statements that an ordinary table and a colfam table must answer alike: everything in
-** SQL.md but what it lists as forced by SQLite. The text of a statement depends on the seed alone, so a
+/* Random tables and statements that an ordinary table and a colfam table must answer alike: all but
+** what README.md's Limits list as forced by SQLite. The text of a statement depends on the seed alone, so a
 ** script is a list of texts that can be shortened and run again. */
 #ifndef HARNESS_RANDOM_SQL_H
 #define HARNESS_RANDOM_SQL_H

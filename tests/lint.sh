@@ -158,6 +158,17 @@ machine_paths() {
   grep -rnIE '/(home|root|work)/' . --exclude-dir=.git --exclude-dir=build --exclude=lint.sh
 }
 
+# Documents that the text names and that are not here.
+documents() {
+  local file name
+  grep -roIE '[A-Za-z0-9_./-]*[A-Za-z0-9_-]\.md\b' . --exclude-dir=.git --exclude-dir=build |
+    while IFS=: read -r file name; do
+      [ -e "$name" ] || [ -e "$(dirname "$file")/$name" ] || [ -e "engine/$name" ] ||
+        echo "$file: names $name, which is not here"
+    done
+  grep -nE '\b(ARCHITECTURE|VTAB-FACTS|SYLLABUS|RELIABILITY)\b' engine/* ext/* tests/*.[ch] ./*.md
+}
+
 leftovers() {
   grep -nE 'TODO|FIXME|#if 0' engine/*.[ch] ext/*.[ch] tests/*.[ch]
 }
@@ -170,6 +181,7 @@ report "symbols that leak out of the extension" < <(exported_symbols)
 report "memory taken past mem.c or SQLite" < <(allocation)
 report "files too long or too wide" < <(sizes)
 report "unfinished work" < <(leftovers)
+report "documents that are not here" < <(documents)
 report "paths of one machine" < <(machine_paths)
 report "shellcheck" < <(scripts)
 report "warnings of gcc or clang" < <(both_compilers)

@@ -1,5 +1,5 @@
-/* Large commits: what passes twice the log's budget goes straight into a run, without the log, and so does what
-** a flush or compact command finds written before it. The commit may fail and be tried again with other
+/* Large commits: what passes twice the log's budget goes straight into a run, without the log, and so does
+** what a flush or compact command finds written before it. The commit may fail and be tried again with other
 ** content; only what it finally has may be seen. */
 #include "harness_twins.h"
 

@@ -1,5 +1,5 @@
 /* Commits that fail after xSync has run (BUSY, veto, foreign key, interrupt, full database) and what may
-** follow: retry, more writes, ROLLBACK TO, ROLLBACK. The rules are ARCHITECTURE.md's invariants 1 and 3. */
+** follow: retry, more writes, ROLLBACK TO, ROLLBACK. The rules: engine/README.md, invariants 1, 3 and 6. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* CREATE VIRTUAL TABLE: options, commands and refusals, names that are taken, transactions and savepoints around it. */
+/* CREATE VIRTUAL TABLE: options, commands and refusals, names that are taken, transactions and
+** savepoints around it. */
 #include <string.h>
 
 #include "harness_ddl.h"

@@ -1,5 +1,5 @@
 /* Which table files lie on disk after what: old files go when their drop is durable and nobody can need them
-** (ARCHITECTURE.md, invariant 5), the outputs of jobs that are rolled back go at once. Durability itself is
+** (engine/README.md, invariant 5), the outputs of jobs that are rolled back go at once. Durability itself is
 ** not seen here; the number of commits that a journal mode needs is. */
 #include <dirent.h>
 #include <stdbool.h>
