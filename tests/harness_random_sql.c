@@ -465,6 +465,7 @@ static void begin_statement(struct random_sql *g, struct random_statement *state
   g->text = sqlite3_str_new(NULL);
   g->or_allowed = g->casts_allowed = g->bindable = true;
   g->strict_mode = g->ambiguous = false;
+  g->list_count = 0;
 }
 
 void random_sql_next(struct random_sql *g, struct random_statement *statement) {

@@ -47,6 +47,7 @@ struct random_sql {
   struct random_statement *statement; /* being written */
   bool or_allowed;
   bool casts_allowed;
+  int list_count; /* IN lists so far: rows found by two of them come in an order of their own */
   bool bindable;
   bool strict_mode; /* the statement's conflict mode undoes all of a failing statement */
   /* One number may equal several texts: ordinary tables then take ORDER BY for granted (SQLite's fault). */

@@ -4,6 +4,13 @@
 
 #include "harness_random_sql.h"
 
+/* Whether a list may come now; a second one takes the order of the rows. */
+static bool begin_list(struct random_sql *g) {
+  if (g->list_count && !g->or_allowed) return false;
+  if (g->list_count++) g->statement->in_order = false;
+  return true;
+}
+
 static void list_values(struct random_sql *g, const char *type) {
   int count = random_once_in(g, 12) ? 30 + (int)random_below(g, 20) : (int)random_below(g, 6);
   for (int i = 0; i < count; i++) {
@@ -126,7 +133,11 @@ static void term(struct random_sql *g, const char *column, const char *type) {
   switch (random_below(g, 16)) {
     case 0:
     case 1:
-      in_list(g, column, type);
+      if (begin_list(g)) {
+        in_list(g, column, type);
+      } else {
+        compare(g, column, type);
+      }
       break;
     case 2:
       bounds(g, column, type);
@@ -176,7 +187,7 @@ static void key_prefix(struct random_sql *g, const struct random_table *table, c
 
 static void full_key(struct random_sql *g, const struct random_table *table, const char *alias) {
   for (int i = random_key_width(table) - 1; i >= 0; i--) {
-    bool list = random_once_in(g, 5);
+    bool list = random_once_in(g, 5) && begin_list(g);
     random_add(g, "%s.%s %s ", alias, random_key_name(table, i), list ? "IN (" : "=");
     if (list) list_values(g, random_key_type(table, i));
     if (!list) random_key_value(g, random_key_type(table, i), false);
@@ -187,7 +198,7 @@ static void full_key(struct random_sql *g, const struct random_table *table, con
 /* (a, b) > (x, y), (a, b) IN (VALUES ...) */
 static void row_value(struct random_sql *g, const struct random_table *table, const char *alias) {
   static const char *const operators[] = {"=", "<", ">", ">=", "<=", "IS"};
-  bool list = random_once_in(g, 3);
+  bool list = random_once_in(g, 3) && begin_list(g);
   random_add(g, "(%s.%s, %s.%s) ", alias, random_key_name(table, 0), alias,
              random_key_name(table, 1));
   random_add(g, "%s (", list ? "IN" : RANDOM_OF(g, operators));
