@@ -220,18 +220,15 @@ static kv_status settle_forwards(struct cursor *cursor, bool *found, struct kv_e
       kv_status status = kv_scan_seek(scan, bounds.lower, err);
       if (status != KV_OK) return status;
     } else {
-      *found = true;
-      return KV_OK;
+      bool moved;
+      size_t range = cursor->range;
+      kv_status status = colfam_lookup_skip(&cursor->lookup, range, scan, false, &moved, err);
+      *found = status == KV_OK && !moved;
+      if (status != KV_OK || !moved) return status;
     }
   }
   *found = false;
   return KV_OK;
-}
-
-static kv_status seek_below(struct kv_scan *scan, struct kv_slice key, struct kv_err *err) {
-  kv_status status = kv_scan_seek(scan, key, err);
-  if (status != KV_OK) return status;
-  return kv_scan_valid(scan) ? kv_scan_prev(scan, err) : kv_scan_last(scan, err);
 }
 
 static kv_status settle_backwards(struct cursor *cursor, bool *found, struct kv_err *err) {
@@ -242,11 +239,13 @@ static kv_status settle_backwards(struct cursor *cursor, bool *found, struct kv_
     if (is_before(&bounds, kv_scan_key(scan))) {
       cursor->range++;
     } else if (is_past(&bounds, kv_scan_key(scan))) {
-      kv_status status = seek_below(scan, bounds.upper, err);
+      kv_status status = colfam_seek_below(scan, bounds.upper, err);
       if (status != KV_OK) return status;
     } else {
-      *found = true;
-      return KV_OK;
+      bool moved;
+      kv_status status = colfam_lookup_skip(&cursor->lookup, range, scan, true, &moved, err);
+      *found = status == KV_OK && !moved;
+      if (status != KV_OK || !moved) return status;
     }
   }
   *found = false;
@@ -258,7 +257,7 @@ static int settle(struct cursor *cursor) {
   struct kv_err err = {0};
   bool found = kv_scan_valid(cursor->scans[0]);
   kv_status status = KV_OK;
-  if (cursor->lookup.range_count > 1) {
+  if (cursor->lookup.range_count > 1 || cursor->lookup.skips) {
     status = cursor->plan.backwards ? settle_backwards(cursor, &found, &err)
                                     : settle_forwards(cursor, &found, &err);
   }
@@ -308,6 +307,17 @@ static int choose_scan(struct cursor *cursor) {
   return SQLITE_OK;
 }
 
+/* A scan has its range's bounds: on to the next key in it that is wanted. */
+static int settle_scan(struct cursor *cursor, size_t index) {
+  struct kv_scan *scan = cursor->scans[index];
+  struct kv_err err = {0};
+  kv_status status = KV_OK;
+  bool moved = true;
+  while (status == KV_OK && moved && kv_scan_valid(scan))
+    status = colfam_lookup_skip(&cursor->lookup, index, scan, cursor->plan.backwards, &moved, &err);
+  return status == KV_OK ? SQLITE_OK : fail(cursor, status, &err);
+}
+
 static int start_merge(struct cursor *cursor) {
   size_t count = cursor->lookup.range_count;
   int rc = SQLITE_OK;
@@ -317,6 +327,7 @@ static int start_merge(struct cursor *cursor) {
   for (size_t i = 0; i < count && rc == SQLITE_OK; i++) {
     struct kv_bounds bounds = colfam_lookup_range(&cursor->lookup, i);
     rc = open_scan(cursor, &bounds);
+    if (rc == SQLITE_OK) rc = settle_scan(cursor, i);
   }
   return rc == SQLITE_OK ? choose_scan(cursor) : rc;
 }
@@ -326,7 +337,9 @@ static int next_of_scan(struct cursor *cursor) {
   struct kv_scan *scan = cursor->scans[cursor->current];
   kv_status status = cursor->plan.backwards ? kv_scan_prev(scan, &err) : kv_scan_next(scan, &err);
   if (status != KV_OK) return fail(cursor, status, &err);
-  return cursor->mode == MODE_MERGE ? choose_scan(cursor) : settle(cursor);
+  if (cursor->mode == MODE_SCAN) return settle(cursor);
+  int rc = settle_scan(cursor, cursor->current);
+  return rc == SQLITE_OK ? choose_scan(cursor) : rc;
 }
 
 /* ---- Count */

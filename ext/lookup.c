@@ -9,8 +9,13 @@
 ** '1.0' all equal 1. SQLite does not say which kind of right side an argument comes from. So a number
 ** against such a key column stands for every text among the keys that spells it: these are looked up
 ** (find_spellings) by walking the distinct texts between "\t" and ":", where all texts that look like
-** numbers begin, under the prefix. SQLite tests each row again. For bounds it is enough to widen the
-** range by that interval.
+** numbers begin, under the prefix. SQLite tests each row again.
+**
+** With bounds, the right side may also be a text that a numeric column holds because it is no number; all
+** numbers are below it then, '9' < '+x' among them. So an upper bound that is a text or a number has two
+** ranges: the values below it, and behind these the texts that are numbers as a whole, on which the cursor
+** leaps from one to the next (colfam_lookup_skip). A bound needs no second range when it is surely compared
+** as a text (compares_as_text).
 ** Thread rule: the connection's. */
 #include "lookup.h"
 
@@ -81,6 +86,7 @@ struct argument {
   struct kv_datum datum; /* as the comparison sees it */
   bool widens;           /* a number against a column whose texts may be compared as numbers */
   double number;         /* when it widens */
+  bool bound;            /* came through sqlite3_bind */
 };
 
 static int read_argument(const struct colfam_lookup *lookup, int position, sqlite3_value *value,
@@ -94,6 +100,7 @@ static int read_argument(const struct colfam_lookup *lookup, int position, sqlit
                                 .widens = number && affinity < COLFAM_AFF_NUMERIC};
   argument->datum.type = KV_NULL;
   if (argument->widens) argument->number = sqlite3_value_double(value);
+  argument->bound = sqlite3_value_frombind(value);
   if (affinity > COLFAM_AFF_NUMERIC) affinity = COLFAM_AFF_NUMERIC;
   return colfam_datum_stored(value, affinity, &argument->datum);
 }
@@ -208,20 +215,24 @@ static kv_status next_column(struct colfam_lookup *lookup, struct kv_scan *scan,
   return *more ? kv_scan_seek(scan, kv_buf_slice(&lookup->scratch), err) : KV_OK;
 }
 
-static kv_status walk_numerals(struct colfam_lookup *lookup, struct kv_scan *scan,
-                               size_t prefix_size, struct kv_key_part part,
+static kv_status walk_numerals(struct colfam_lookup *lookup, const struct colfam_skip *skip,
                                const struct numbers *numbers, struct kv_err *err) {
+  struct kv_scan *scan = skip->scan;
   bool more = true;
   kv_status status = kv_scan_first(scan, err);
   while (status == KV_OK && more && kv_scan_valid(scan)) {
+    bool moved;
+    status = colfam_skip_text(skip, &moved, err);
+    if (status != KV_OK || moved) continue;
     struct kv_slice column = kv_scan_key(scan);
-    bool spells = spells_number(lookup, &column, prefix_size, part, numbers, &status, err);
+    bool spells =
+        spells_number(lookup, &column, skip->prefix_size, skip->part, numbers, &status, err);
     if (status != KV_OK) break;
     if (spells) {
       kv_buf_append(&lookup->next.bytes, column.data, column.size);
       strings_close(&lookup->next);
     }
-    status = next_column(lookup, scan, part, column, &more, err);
+    status = next_column(lookup, scan, skip->part, column, &more, err);
   }
   return status;
 }
@@ -240,7 +251,12 @@ static int find_spellings(struct colfam_lookup *lookup, struct kv_slice prefix,
   kv_status status = lower.status == KV_OK && upper.status == KV_OK ? KV_OK : kv_fail_nomem(&err);
   struct kv_bounds bounds = {kv_buf_slice(&lower), kv_buf_slice(&upper), has_upper};
   if (status == KV_OK) status = kv_scan_open(lookup->view, lookup->batch, &bounds, &scan, &err);
-  if (status == KV_OK) status = walk_numerals(lookup, scan, prefix.size, part, numbers, &err);
+  struct colfam_skip skip = {.scan = scan,
+                             .bounds = bounds,
+                             .prefix_size = prefix.size,
+                             .part = part,
+                             .scratch = &lookup->scratch};
+  if (status == KV_OK) status = walk_numerals(lookup, &skip, numbers, &err);
   kv_scan_close(scan);
   kv_buf_release(&lower);
   kv_buf_release(&upper);
@@ -351,7 +367,9 @@ static int make_keys(struct colfam_lookup *lookup) {
 /* A range's bounds are the strings `lower` and `lower` + 1 of `next`. */
 struct range {
   size_t lower;
+  size_t prefix_size; /* bytes of its keys before the column with the bounds */
   bool has_upper;
+  bool numerals; /* only texts that are numbers are wanted */
 };
 
 static struct range range_at(const struct colfam_lookup *lookup, size_t index) {
@@ -366,67 +384,111 @@ struct kv_bounds colfam_lookup_range(const struct colfam_lookup *lookup, size_t 
                             colfam_strings_at(&lookup->next, range.lower + 1), range.has_upper};
 }
 
+kv_status colfam_lookup_skip(struct colfam_lookup *lookup, size_t index, struct kv_scan *scan,
+                             bool backwards, bool *moved, struct kv_err *err) {
+  struct range range = range_at(lookup, index);
+  *moved = false;
+  if (!range.numerals) return KV_OK;
+  struct colfam_skip skip = {.scan = scan,
+                             .bounds = colfam_lookup_range(lookup, index),
+                             .prefix_size = range.prefix_size,
+                             .part = lookup->range_part,
+                             .backwards = backwards,
+                             .scratch = &lookup->scratch};
+  return colfam_skip_text(&skip, moved, err);
+}
+
 static void keep_string(struct colfam_lookup *lookup, struct kv_slice bytes) {
   kv_buf_append(&lookup->next.bytes, bytes.data, bytes.size);
   strings_close(&lookup->next);
 }
 
-/* Adds the range of the column's values between the bounds (SQL order), if there can be any. */
-static int add_range(struct colfam_lookup *lookup, struct kv_slice prefix, struct kv_key_part part,
-                     struct bound lower, struct bound upper) {
+/* Values of a column between two bounds, in SQL's order. */
+struct interval {
+  struct bound lower, upper;
+  bool numerals; /* of these, only texts that are numbers */
+};
+
+/* Adds the interval as a range, if there can be anything in it. */
+static int add_range(struct colfam_lookup *lookup, struct kv_slice prefix,
+                     const struct interval *interval) {
   struct kv_buf *key = &lookup->scratch;
-  struct bound first = part.descending ? upper : lower;
-  struct bound last = part.descending ? lower : upper;
-  struct range range = {.lower = colfam_strings_count(&lookup->next)};
-  make_lower(key, prefix, part, first);
+  struct kv_key_part part = lookup->range_part;
+  struct range range = {.lower = colfam_strings_count(&lookup->next),
+                        .prefix_size = prefix.size,
+                        .numerals = interval->numerals};
+  make_lower(key, prefix, part, part.descending ? interval->upper : interval->lower);
   keep_string(lookup, kv_buf_slice(key));
-  range.has_upper = make_upper(key, prefix, part, last);
+  range.has_upper =
+      make_upper(key, prefix, part, part.descending ? interval->lower : interval->upper);
   keep_string(lookup, kv_buf_slice(key));
   if (key->status != KV_OK || !strings_ok(&lookup->next)) return SQLITE_NOMEM;
   struct kv_slice from = colfam_strings_at(&lookup->next, range.lower);
   if (range.has_upper && kv_slice_compare(from, kv_buf_slice(key)) >= 0) return SQLITE_OK;
   kv_buf_append(&lookup->ranges, &range, sizeof range);
   lookup->range_count++;
+  lookup->skips |= range.numerals;
   return lookup->ranges.status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+/* What the arguments of a range mean for its column: one interval, or a second one behind it. */
+struct column_bounds {
+  struct interval values;
+  struct interval numerals;
+  bool has_numerals;
+};
+
+static bool is_writing(sqlite3 *db) {
+  for (sqlite3_stmt *stmt = sqlite3_next_stmt(db, NULL); stmt; stmt = sqlite3_next_stmt(db, stmt))
+    if (sqlite3_stmt_busy(stmt) && !sqlite3_stmt_readonly(stmt)) return true;
+  return false;
+}
+
+/* Whether the text is no numeric column's: these hold no text that is a number. Nor do they hold what was
+** just bound, but for `new` in a trigger and `excluded`, when a statement writes. */
+static bool compares_as_text(const struct colfam_lookup *lookup, const struct argument *argument) {
+  bool whole;
+  colfam_numeral_reach(argument->datum.bytes, &whole);
+  return whole || (argument->bound && !is_writing(lookup->vtab->conn->db));
+}
+
+static bool needs_numerals(const struct colfam_lookup *lookup, const struct colfam_plan *plan,
+                           const struct argument *upper) {
+  if (upper->widens) return true;
+  if (upper->affinity >= COLFAM_AFF_NUMERIC || upper->datum.type != KV_TEXT) return false;
+  bool beyond = upper->datum.bytes.size && upper->datum.bytes.data[0] >= ':';
+  return !beyond && !plan->upper_plain && !compares_as_text(lookup, upper);
 }
 
 static int rank_of(kv_type type) {
   return type == KV_REAL ? KV_INTEGER : type;
 }
 
-/* What the arguments of a range mean for its column. */
-struct column_bounds {
-  struct kv_key_part part;
-  struct bound lower, upper;
-  bool numerals;           /* a second range: texts that look like numbers */
-  struct bound text_lower; /* of the second range */
-};
+/* A lower bound of texts becomes the stricter one of itself and another; what is below all texts is none. */
+static void raise_bound(struct bound *bound, struct bound other) {
+  if (!other.datum || rank_of(other.datum->type) < KV_TEXT) return;
+  int order = rank_of(other.datum->type) - KV_TEXT;
+  if (!order) order = kv_slice_compare(other.datum->bytes, bound->datum->bytes);
+  if (order > 0) *bound = other;
+  if (order == 0) bound->open |= other.open;
+}
 
-/* A number below text keys: `> 5` is true of texts that are no number, `< 5` perhaps of all that are. */
-static void widen_bounds(struct column_bounds *bounds, const struct argument *lower,
-                         const struct argument *upper) {
-  bool text_column = (lower ? lower : upper)->affinity == COLFAM_AFF_TEXT;
-  if (lower && lower->widens && text_column) bounds->lower.datum = NULL;
-  if (!upper || !upper->widens) return;
-  if (text_column) {
-    bool above = upper->datum.bytes.size && upper->datum.bytes.data[0] >= ':';
-    if (!above) bounds->upper = numerals_end;
-    return;
-  }
-  bounds->numerals = true;
-  bounds->text_lower = numerals_begin;
-  if (!lower || rank_of(lower->datum.type) < KV_TEXT) return;
-  bounds->text_lower = (struct bound){&lower->datum, bounds->lower.open};
+/* Behind the values below the upper bound: the texts that are numbers. */
+static void add_numerals(struct column_bounds *bounds) {
+  struct bound upper = bounds->values.upper;
+  bounds->has_numerals = true;
+  bounds->numerals = (struct interval){numerals_begin, numerals_end, true};
+  raise_bound(&bounds->numerals.lower, (struct bound){upper.datum, !upper.open});
+  raise_bound(&bounds->numerals.lower, bounds->values.lower);
 }
 
 static int add_ranges_under(struct colfam_lookup *lookup, struct kv_slice prefix,
                             const struct column_bounds *bounds) {
-  int rc = SQLITE_OK;
-  if (bounds->numerals && bounds->part.descending)
-    rc = add_range(lookup, prefix, bounds->part, bounds->text_lower, numerals_end);
-  if (rc == SQLITE_OK) rc = add_range(lookup, prefix, bounds->part, bounds->lower, bounds->upper);
-  if (rc == SQLITE_OK && bounds->numerals && !bounds->part.descending)
-    rc = add_range(lookup, prefix, bounds->part, bounds->text_lower, numerals_end);
+  bool numerals_first = bounds->has_numerals && lookup->range_part.descending;
+  int rc = numerals_first ? add_range(lookup, prefix, &bounds->numerals) : SQLITE_OK;
+  if (rc == SQLITE_OK) rc = add_range(lookup, prefix, &bounds->values);
+  if (rc == SQLITE_OK && bounds->has_numerals && !numerals_first)
+    rc = add_range(lookup, prefix, &bounds->numerals);
   return rc;
 }
 
@@ -441,34 +503,46 @@ static int add_ranges(struct colfam_lookup *lookup, const struct column_bounds *
   return rc;
 }
 
+/* The argument of a bound. Nothing compares with a NULL. */
+static int read_bound(const struct colfam_lookup *lookup, sqlite3_value *value,
+                      struct argument *argument, int position, bool *none) {
+  int rc = read_argument(lookup, position, value, argument);
+  *none = rc == SQLITE_OK && argument->datum.type == KV_NULL;
+  return rc;
+}
+
+/* A number below text keys: `> 5` may be true of all texts that are no number. */
 static int make_ranges(struct colfam_lookup *lookup, const struct colfam_plan *plan,
                        sqlite3_value **argv) {
   struct argument lower, upper;
-  struct column_bounds bounds = {.lower = {NULL, false}, .upper = {NULL, false}};
+  struct column_bounds bounds = {.has_numerals = false};
   int rc = SQLITE_OK, position = plan->equal_count;
+  bool none = false;
   if (!plan->has_lower && !plan->has_upper) return add_ranges(lookup, &bounds);
-  bounds.part = part_of(lookup, position);
+  lookup->range_part = part_of(lookup, position);
   if (plan->has_lower) {
-    rc = read_argument(lookup, position, *argv++, &lower);
-    bounds.lower = (struct bound){&lower.datum, plan->lower_open};
-    if (rc != SQLITE_OK || lower.datum.type == KV_NULL) return rc;
+    rc = read_bound(lookup, *argv++, &lower, position, &none);
+    if (rc != SQLITE_OK || none) return rc;
+    bool all = lower.widens && lower.affinity == COLFAM_AFF_TEXT;
+    if (!all) bounds.values.lower = (struct bound){&lower.datum, plan->lower_open};
+    lookup->widened |= all;
   }
   if (plan->has_upper) {
-    rc = read_argument(lookup, position, *argv++, &upper);
-    bounds.upper = (struct bound){&upper.datum, plan->upper_open};
-    if (rc != SQLITE_OK || upper.datum.type == KV_NULL) return rc;
+    rc = read_bound(lookup, *argv++, &upper, position, &none);
+    if (rc != SQLITE_OK || none) return rc;
+    bounds.values.upper = (struct bound){&upper.datum, plan->upper_open};
+    if (needs_numerals(lookup, plan, &upper)) add_numerals(&bounds);
   }
-  widen_bounds(&bounds, plan->has_lower ? &lower : NULL, plan->has_upper ? &upper : NULL);
-  lookup->widened |= (plan->has_lower && lower.widens && bounds.lower.datum == NULL) ||
-                     (plan->has_upper && upper.widens);
-  return add_ranges(lookup, &bounds);
+  rc = add_ranges(lookup, &bounds);
+  lookup->widened |= lookup->skips;
+  return rc;
 }
 
 /* ---- Public */
 
 static int start(struct colfam_lookup *lookup) {
   lookup->key_count = lookup->range_count = 0;
-  lookup->widened = false;
+  lookup->widened = lookup->skips = false;
   strings_clear(&lookup->prefixes);
   strings_close(&lookup->prefixes);
   return strings_ok(&lookup->prefixes) ? SQLITE_OK : SQLITE_NOMEM;

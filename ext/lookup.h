@@ -7,6 +7,7 @@
 
 #include "engine/kv.h"
 #include "plan.h"
+#include "skip.h"
 #include "sqlite_api.h"
 #include "vtab.h"
 
@@ -28,12 +29,14 @@ struct colfam_lookup {
   struct kv_slice *keys;
   size_t key_count;
   size_t range_count;
-  bool widened; /* more was put in than the arguments say: a number against text keys */
+  bool widened; /* more was put in than the arguments say: texts that look like numbers */
+  bool skips;   /* of some range only the texts that are numbers are wanted */
   /* Work space; keys and ranges are borrowed from it. */
   struct colfam_strings prefixes;
   struct colfam_strings next;
   struct kv_buf key_slices; /* kv_slice each */
-  struct kv_buf ranges;     /* two strings of `next` each: numbers in lookup.c */
+  struct kv_buf ranges;     /* struct range of lookup.c each; two strings of `next` belong to one */
+  struct kv_key_part range_part; /* the column that ranges are bounded on */
   struct kv_buf scratch;
 };
 /* What the plan asks for with these arguments. No key and no range when nothing can match (a NULL
@@ -41,6 +44,10 @@ struct colfam_lookup {
 int colfam_lookup_run(struct colfam_lookup *lookup, const struct colfam_plan *plan,
                       sqlite3_value **argv);
 struct kv_bounds colfam_lookup_range(const struct colfam_lookup *lookup, size_t index);
+/* Moves the scan, at a key of the range, past a text that is not wanted (skip.h). *moved is false at a key
+** that is wanted. */
+kv_status colfam_lookup_skip(struct colfam_lookup *lookup, size_t index, struct kv_scan *scan,
+                             bool backwards, bool *moved, struct kv_err *err);
 void colfam_lookup_release(struct colfam_lookup *lookup);
 
 #endif

@@ -83,3 +83,29 @@ bool colfam_numeral(struct kv_slice bytes, double *number) {
   *number = (double)(minus ? -value : value);
   return true;
 }
+
+static bool skip_digits(struct text *text) {
+  bool any = at_digit(text);
+  while (at_digit(text)) take(text);
+  return any;
+}
+
+size_t colfam_numeral_reach(struct kv_slice bytes, bool *whole) {
+  struct text text = {bytes};
+  skip_blanks(&text);
+  take_minus(&text);
+  bool any = skip_digits(&text);
+  if (at_one_of(&text, '.', '.')) {
+    take(&text);
+    any |= skip_digits(&text);
+  }
+  bool complete = any;
+  if (any && at_one_of(&text, 'e', 'E')) {
+    take(&text);
+    take_minus(&text);
+    complete = skip_digits(&text);
+  }
+  if (complete) skip_blanks(&text);
+  *whole = complete && !text.left.size;
+  return bytes.size - text.left.size;
+}

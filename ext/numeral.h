@@ -10,4 +10,8 @@
 ** and that number, to about 12 digits. Never misses a text that SQLite takes as a whole for a number. */
 bool colfam_numeral(struct kv_slice text, double *number);
 
+/* The bytes of the longest part at the start of the text that some number begins with; *whole says whether
+** the text as a whole is one that SQLite's numeric affinity makes a number of. Exact. */
+size_t colfam_numeral_reach(struct kv_slice text, bool *whole);
+
 #endif

@@ -29,7 +29,7 @@ int colfam_plan_encode(const struct colfam_plan *plan) {
   positions = positions << POSITION_BITS | (plan->in_at + 1);
   positions = positions << POSITION_BITS | plan->order_from;
   return (int)plan->kind | plan->has_lower << 3 | plan->lower_open << 4 | plan->has_upper << 5 |
-         plan->upper_open << 6 | plan->backwards << 7 | positions << 8;
+         plan->upper_open << 6 | plan->backwards << 7 | positions << 8 | plan->upper_plain << 29;
 }
 
 void colfam_plan_decode(int idx_num, struct colfam_plan *plan) {
@@ -40,6 +40,7 @@ void colfam_plan_decode(int idx_num, struct colfam_plan *plan) {
                                .has_upper = idx_num >> 5 & 1,
                                .upper_open = idx_num >> 6 & 1,
                                .backwards = idx_num >> 7 & 1,
+                               .upper_plain = idx_num >> 29 & 1,
                                .order_from = positions & mask,
                                .in_at = (positions >> POSITION_BITS & mask) - 1,
                                .equal_count = positions >> 2 * POSITION_BITS & mask};
@@ -119,6 +120,13 @@ static void use_term(struct planner *planner, int term, int *argc) {
   planner->info->aConstraintUsage[term].argvIndex = ++*argc;
 }
 
+/* A text in the SQL has no numeric affinity. */
+static bool is_literal_text(const struct planner *planner, int term) {
+  sqlite3_value *value = NULL;
+  return sqlite3_vtab_rhs_value(planner->info, term, &value) == SQLITE_OK && value &&
+         sqlite3_value_type(value) == SQLITE_TEXT;
+}
+
 static void bind_bounds(struct planner *planner, int position, int *argc) {
   struct colfam_plan *plan = &planner->plan;
   if (has_pattern(planner, position)) return;
@@ -135,6 +143,7 @@ static void bind_bounds(struct planner *planner, int position, int *argc) {
   if (planner->upper_term >= 0) {
     plan->has_upper = true;
     plan->upper_open = terms[planner->upper_term].op == SQLITE_INDEX_CONSTRAINT_LT;
+    plan->upper_plain = is_literal_text(planner, planner->upper_term);
     use_term(planner, planner->upper_term, argc);
   }
 }

@@ -24,7 +24,8 @@ struct colfam_plan {
   int in_at;                  /* which of them by an IN list handed over as a whole; -1 without */
   bool has_lower, lower_open; /* bound on the next key column; open: > or < */
   bool has_upper, upper_open;
-  bool backwards; /* ORDER BY key DESC consumed */
+  bool upper_plain; /* a text that is compared as a text for sure: a literal */
+  bool backwards;   /* ORDER BY key DESC consumed */
   /* ORDER BY was consumed counting the first order_from key columns as constant. They are, but for a
   ** number compared with a text key, which may stand for several texts (lookup.h). */
   int order_from;

@@ -82,6 +82,9 @@ static const char *const statements[] = {
     "SELECT a, b, v FROM c WHERE a = CAST(1 AS INTEGER) AND b IN (1, 2) ORDER BY b DESC",
     "SELECT rowid FROM h",
     "SELECT k FROM u WHERE k = 1",
+    "SELECT k FROM d WHERE k < (SELECT n FROM x)",
+    "SELECT k FROM d WHERE k < (SELECT n FROM x) ORDER BY k DESC",
+    "SELECT a, b FROM c WHERE a = CAST(1 AS INTEGER) AND b < (SELECT n FROM x) ORDER BY b",
 };
 enum { STATEMENTS = sizeof statements / sizeof *statements };
 
@@ -96,7 +99,13 @@ static void make_database(const char *path) {
          "INSERT INTO c SELECT 'x', k, v FROM t; INSERT INTO c VALUES('1', 1, 'a'), ('01', 2, 'b'),"
          " ('1.0', 1, 'c');"
          "CREATE VIRTUAL TABLE h USING colfam(v); INSERT INTO h VALUES(1), (2);"
-         "CREATE VIRTUAL TABLE u USING colfam(k PRIMARY KEY); INSERT INTO u VALUES(1.0), ('1')");
+         "CREATE VIRTUAL TABLE u USING colfam(k PRIMARY KEY); INSERT INTO u VALUES(1.0), ('1');"
+         "CREATE VIRTUAL TABLE d USING colfam(k TEXT PRIMARY KEY, v);"
+         "WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < 40)"
+         "INSERT INTO d SELECT printf('%d-%02d', 2000 + i / 12, i % 12), i FROM n;"
+         "INSERT INTO d VALUES('2002', 0), ('9', 1);"
+         "INSERT INTO c VALUES('1', '7-a', 'd'), ('1', '7-b', 'd'), ('01', '8', 'e');"
+         "CREATE TABLE x(n INTEGER); INSERT INTO x VALUES('+x')");
   sql_close(db);
 }
 

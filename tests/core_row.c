@@ -479,6 +479,51 @@ START_TEST(numerals_are_recognised) {
 }
 END_TEST
 
+/* Whether SQLite takes the text for a number: below the text in a column of a numeric type, or not. */
+static bool is_number_to_sqlite(sqlite3_stmt *stmt, const char *text, size_t size) {
+  sqlite3_bind_text(stmt, 1, text, (int)size, SQLITE_STATIC);
+  ck_assert_int_eq(sqlite3_step(stmt), SQLITE_ROW);
+  bool below = sqlite3_column_int(stmt, 0);
+  sqlite3_reset(stmt);
+  return below;
+}
+
+/* All texts of up to six bytes that matter. What a number can begin with is one itself, or with a digit
+** more. */
+START_TEST(numerals_reach_as_far_as_sqlite_says) {
+  static const char letters[] = {' ', '\r', '-', '.', '1', 'E', 'x', '\0'};
+  enum { LETTERS = sizeof letters, SIZE_MAX_TRIED = 6 };
+  sqlite3 *db = open_plain();
+  sqlite3_stmt *stmt;
+  ck_assert_int_eq(sqlite3_exec(db, "CREATE TABLE e(n INTEGER); INSERT INTO e VALUES('')", 0, 0, 0),
+                   SQLITE_OK);
+  ck_assert_int_eq(sqlite3_prepare_v2(db, "SELECT ?1 < n FROM e", -1, &stmt, NULL), SQLITE_OK);
+  int texts = 1;
+  for (size_t size = 0; size <= SIZE_MAX_TRIED; size++, texts *= LETTERS) {
+    for (int code = 0; code < texts; code++) {
+      char text[SIZE_MAX_TRIED + 1];
+      size_t begins = 0;
+      for (size_t i = 0, left = (size_t)code; i < size; i++, left /= LETTERS)
+        text[i] = letters[left % LETTERS];
+      bool whole, expected = is_number_to_sqlite(stmt, text, size);
+      size_t reach = colfam_numeral_reach(kv_slice_of(text, size), &whole);
+      ck_assert_msg(whole == expected, "'%.*s'", (int)size, text);
+      for (size_t part = size; part > reach || (part == reach && !begins); part--) {
+        char last = text[part];
+        begins |= is_number_to_sqlite(stmt, text, part);
+        text[part] = '1';
+        begins |= is_number_to_sqlite(stmt, text, part + 1);
+        text[part] = last;
+        ck_assert_msg(begins == (part == reach), "'%.*s': %zu", (int)size, text, reach);
+        if (!part) break;
+      }
+    }
+  }
+  sqlite3_finalize(stmt);
+  sqlite3_close(db);
+}
+END_TEST
+
 /* Against SQLite's own reading of random spellings. */
 START_TEST(numerals_are_near_what_sqlite_reads) {
   static const char *const starts[] = {"", " ", "+", "-", "000", "\t-"};
@@ -528,6 +573,7 @@ int main(void) {
   tcase_add_test(tcase, every_allocation_fails);
   tcase_add_test(tcase, numerals_are_recognised);
   tcase_add_test(tcase, numerals_are_near_what_sqlite_reads);
+  tcase_add_test(tcase, numerals_reach_as_far_as_sqlite_says);
   suite_add_tcase(suite, tcase);
   return harness_run(suite);
 }
