@@ -476,6 +476,33 @@ START_TEST(cursor_of_one_copy_and_files_dropped_by_the_other) {
 }
 END_TEST
 
+/* In a rollback journal mode the cursor keeps the other's commits out. */
+START_TEST(cursor_of_one_copy_holds_up_the_other) {
+  char path[4200];
+  snprintf(path, sizeof path, "%s", sql_path("app.db"));
+  sqlite3 *one = open_new(path, "delete"), *two = open_with_copy(path);
+  insert(one, 0, 100, "v");
+  flush(one);
+  insert(one, 50, 150, "w");
+  sql_ok(one, "BEGIN");
+  sqlite3_stmt *cursor;
+  ck_assert_int_eq(sqlite3_prepare_v2(one, "SELECT k FROM t", -1, &cursor, NULL), SQLITE_OK);
+  ck_assert_int_eq(sqlite3_step(cursor), SQLITE_ROW);
+  sql_ok(one, "INSERT INTO t VALUES(500, 5); INSERT INTO o VALUES(500, 5); COMMIT");
+  sql_fails(two, "INSERT INTO t(t) VALUES('compact')", SQLITE_BUSY, NULL);
+  int read = 1;
+  while (sqlite3_step(cursor) == SQLITE_ROW) read++;
+  ck_assert_int_eq(sqlite3_finalize(cursor), SQLITE_OK);
+  ck_assert_int_eq(read, 151);
+  compact(two);
+  same(one);
+  same(two);
+  files_agree(two, "t");
+  sql_close(one);
+  sql_close(two);
+}
+END_TEST
+
 static void add(Suite *suite, const char *name, const TTest *test, int times) {
   TCase *tc = tcase_create(name);
   tcase_set_timeout(tc, 60);
@@ -498,5 +525,6 @@ int main(void) {
   add(suite, "fork and open", child_that_opens_after_all_were_closed, 2);
   add(suite, "copies", copies_write_in_turn, 2);
   add(suite, "cursors and copies", cursor_of_one_copy_and_files_dropped_by_the_other, 3);
+  add(suite, "copies and journals", cursor_of_one_copy_holds_up_the_other, 1);
   return harness_run(suite);
 }
