@@ -1,13 +1,15 @@
 #!/usr/bin/python3
 """Runs what README.md tells to type and compares what comes out.
 
-Blocks fenced as sql run one after the other in one sqlite3 shell, python and c blocks as programs, sh
+Blocks fenced as sql run one after the other in one sqlite3 shell, python, js and c blocks as programs, sh
 blocks line by line (`make TARGET` only as far as that the target exists). A text block right after one is
-exactly what it must print. Links to files must lead somewhere.
+exactly what it must print. Links to files must lead somewhere. A machine without node and better-sqlite3
+cannot run js: that is said.
 """
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -64,6 +66,18 @@ def run_shell(content, folder, expected):
     compare(f"sh block\n{content}", printed, expected)
 
 
+def run_node(content, folder, expected):
+    """Whether there is something to run it."""
+    known = shutil.which("node") and subprocess.run(
+        ["node", "-e", "require('better-sqlite3')"], cwd=folder, capture_output=True
+    )
+    if known and known.returncode == 0:
+        compare(f"js block\n{content}", run(["node", "-e", content], folder), expected)
+        return True
+    print("README.md: the js block is not run: no node with better-sqlite3 here ($NODE_PATH tells where it is)")
+    return False
+
+
 def check_links():
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         if "://" not in target and not (TOP / target).exists():
@@ -80,6 +94,8 @@ def main():
             count += 1
             if language == "python":
                 compare(f"python block\n{content}", run(["/usr/bin/python3", "-c", content], folder), expected)
+            elif language == "js":
+                count -= not run_node(content, folder, expected)
             elif language == "c":
                 (folder / "app.c").write_text(content)
             elif language == "sh":
