@@ -1,7 +1,8 @@
-/* See table.h. A colfam_table is made when a vtab object is first used, and stays with the connection until
-** it closes or the table is dropped (by others: until the next table is opened): DDL disconnects and reconnects
-** vtab objects at any time, and neither memtables nor a pending transaction may suffer from that. Without vtab
-** objects it holds no statement and no view, so that it keeps neither locks nor files. */
+/* See table.h. A colfam_table is made when a vtab object is first used, and stays with the connection
+** until it closes or the table is dropped (by others: until the next table is opened): DDL disconnects
+** and reconnects vtab objects at any time, and neither memtables nor a pending transaction may suffer
+** from that. Without vtab objects it holds no statement and no view, so that it keeps neither locks nor
+** files. */
 #include "table.h"
 
 #include <string.h>

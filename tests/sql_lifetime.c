@@ -1,6 +1,7 @@
-/* What the process keeps between and beyond connections: connections opened and closed in any order, one
-** database under several paths, a database file deleted, made again or put back from a copy, fork without exec,
-** two copies of the extension in one process. All of that memory is a cache: answers must not depend on it. */
+/* What the process keeps between and beyond connections: connections opened and closed in any order,
+** one database under several paths, a database file deleted, made again or put back from a copy, fork
+** without exec, two copies of the extension in one process. All of that memory is a cache: answers must
+** not depend on it. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -441,8 +442,8 @@ START_TEST(copies_write_in_turn) {
 }
 END_TEST
 
-/* Copy 2 compacts below a cursor of copy 1, which has opened no file but the first, and which outlives a COMMIT
-** of its own connection: of the cursor's files none may go. */
+/* Copy 2 compacts below a cursor of copy 1, which has opened no file but the first, and which outlives
+** a COMMIT of its own connection: of the cursor's files none may go. */
 START_TEST(cursor_of_one_copy_and_files_dropped_by_the_other) {
   char path[4200];
   snprintf(path, sizeof path, "%s", sql_path("app.db"));
