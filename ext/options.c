@@ -143,7 +143,8 @@ static int refuse_name(const char *name, char **message) {
     sqlite3_str_appendf(names, "%s%s", i ? ", " : "", all[i].name);
   char *list = sqlite3_str_finish(names);
   if (!list) return SQLITE_NOMEM;
-  int rc = colfam_error(message, SQLITE_ERROR, "unknown option %.80s: the options are %s", name, list);
+  int rc =
+      colfam_error(message, SQLITE_ERROR, "unknown option %.80s: the options are %s", name, list);
   sqlite3_free(list);
   return rc;
 }

@@ -4,9 +4,9 @@
 ** integer and real stay apart.
 **
 ** A seeded share of all statements runs; COLFAM_ALL=1 runs every one. ORDER BY gets a unary plus on the
-** ordinary side, #where SQ Lite takes `k = 1` for a proof that k is constant, though '01' and '1' may both be
-** found. A rowid compared with the real -2^63 is left out (ext/README.md, Comparisons): SQLite answers that in
-** two ways. */
+** ordinary side, where SQLite takes `k = 1` for a proof that k is constant, though '01' and '1' may both
+** be found. A rowid compared with the real -2^63 is left out (ext/README.md, Comparisons): SQLite answers
+** that in two ways. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
