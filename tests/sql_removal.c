@@ -246,7 +246,7 @@ END_TEST
 
 START_TEST(files_of_a_closed_transaction_go_at_once) {
   fill_both();
-  sql_ok(a, "BEGIN; INSERT INTO t VALUES(-9, 1); INSERT INTO t(t) VALUES('compact')");
+  sql_ok(a, "BEGIN; INSERT INTO t(t) VALUES('compact'); INSERT INTO t VALUES(-9, 1)");
   ck_assert_int_eq(files_on_disk(), 3);
   sql_close(a);
   ck_assert_int_eq(files_on_disk(), 2);
