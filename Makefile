@@ -142,7 +142,7 @@ clean:
 # ---- Deeper: the compiled programs again, watched
 
 check-asan:
-	$(MAKE) BUILD=$(BUILD)/asan CFLAGS="-O1 -g -fno-omit-frame-pointer" programs-run \
+	LIMIT=3000 $(MAKE) BUILD=$(BUILD)/asan CFLAGS="-O1 -g -fno-omit-frame-pointer" programs-run \
 	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 
 # The programs that start threads; SQLite itself is not watched, its locks are.
@@ -152,11 +152,11 @@ threads-run: $(THREADED_BIN)
 	@bash tests/run.sh $(THREADED_BIN)
 
 check-tsan:
-	$(MAKE) BUILD=$(BUILD)/tsan CFLAGS="-O1 -g" SANITIZE="-fsanitize=thread" threads-run
+	LIMIT=3000 $(MAKE) BUILD=$(BUILD)/tsan CFLAGS="-O1 -g" SANITIZE="-fsanitize=thread" threads-run
 
 check-valgrind: $(UNIT_BIN) $(CORE_BIN)
 	@bash tests/deps.sh valgrind
-	@CK_FORK=no COLFAM_WRAP="valgrind -q --error-exitcode=9 --leak-check=full" \
+	@LIMIT=3000 CK_FORK=no COLFAM_WRAP="valgrind -q --error-exitcode=9 --leak-check=full" \
 	  bash tests/run.sh $(UNIT_BIN) $(CORE_BIN)
 
 -include $(patsubst %.o,%.d,$(ENGINE_OBJ) $(EXT_OBJ) $(CORE_OBJ) $(KILL_OBJ) $(HARNESS_OBJ) \
