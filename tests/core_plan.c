@@ -20,6 +20,7 @@ static struct colfam_plan random_plan(struct harness_random *random) {
                               .lower_open = harness_below(random, 2),
                               .has_upper = harness_below(random, 2),
                               .upper_open = harness_below(random, 2),
+                              .upper_plain = harness_below(random, 2),
                               .backwards = harness_below(random, 2)};
 }
 
@@ -37,7 +38,7 @@ START_TEST(plan_survives_its_code) {
     ck_assert_int_eq(back.order_from, plan.order_from);
     ck_assert(back.has_lower == plan.has_lower && back.lower_open == plan.lower_open);
     ck_assert(back.has_upper == plan.has_upper && back.upper_open == plan.upper_open);
-    ck_assert(back.backwards == plan.backwards);
+    ck_assert(back.backwards == plan.backwards && back.upper_plain == plan.upper_plain);
   }
 }
 END_TEST
