@@ -1,10 +1,11 @@
 /* Shadow tables with hostile rows: whatever users write into them outside defensive mode, the table fails or
 ** answers, never crashes or hangs, and other tables and DROP work. */
+#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "harness_damage.h"
 #include "harness_sql.h"
@@ -13,6 +14,7 @@ static sqlite3 *db;
 
 static void open_database(void) {
   db = sql_open(sql_path("bad.db"));
+  sql_ok(db, "PRAGMA synchronous = off");
 }
 
 static void close_database(void) {
@@ -24,26 +26,61 @@ static void reopen(void) {
   open_database();
 }
 
-/* A copy of database and files, to go back to. */
-static void copy_tree(const char *from, const char *to) {
-  char command[9000];
-  snprintf(command, sizeof command, "rm -rf '%s' && cp -a '%s' '%s'", to, from, to);
-  ck_assert_int_eq(system(command), 0);
+/* The database and its table files, to go back to. */
+enum { SAVED_MAX = 16 };
+
+static struct saved {
+  char path[4400];
+  char *bytes;
+  size_t size;
+} saved[SAVED_MAX];
+static int saved_count;
+
+static void save_file(const char *path) {
+  ck_assert_int_lt(saved_count, SAVED_MAX);
+  struct saved *file = &saved[saved_count++];
+  snprintf(file->path, sizeof file->path, "%s", path);
+  FILE *stream = fopen(path, "rb");
+  ck_assert_msg(stream != NULL, "%s", path);
+  fseek(stream, 0, SEEK_END);
+  file->size = (size_t)ftell(stream);
+  rewind(stream);
+  file->bytes = malloc(file->size + 1);
+  ck_assert_ptr_nonnull(file->bytes);
+  ck_assert_uint_eq(fread(file->bytes, 1, file->size, stream), file->size);
+  fclose(stream);
 }
 
 static void save_database(void) {
   close_database();
-  copy_tree(sql_path("bad.db"), sql_path("saved.db"));
-  copy_tree(sql_path("bad.db-colfam"), sql_path("saved.db-colfam"));
+  save_file(sql_path("bad.db"));
+  DIR *dir = opendir(sql_path("bad.db-colfam"));
+  ck_assert_ptr_nonnull(dir);
+  for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+    char path[4400];
+    snprintf(path, sizeof path, "%s/%s", sql_path("bad.db-colfam"), entry->d_name);
+    if (entry->d_name[0] != '.') save_file(path);
+  }
+  closedir(dir);
   open_database();
 }
 
 static void restore_database(void) {
   close_database();
-  unlink(sql_path("bad.db-journal"));
-  copy_tree(sql_path("saved.db"), sql_path("bad.db"));
-  copy_tree(sql_path("saved.db-colfam"), sql_path("bad.db-colfam"));
+  harness_remove_tree(sql_path("bad.db-journal"));
+  harness_remove_tree(sql_path("bad.db-colfam"));
+  ck_assert_int_eq(mkdir(sql_path("bad.db-colfam"), 0700), 0);
+  for (int i = 0; i < saved_count; i++) {
+    FILE *stream = fopen(saved[i].path, "wb");
+    ck_assert_msg(stream != NULL, "%s", saved[i].path);
+    ck_assert_uint_eq(fwrite(saved[i].bytes, 1, saved[i].size, stream), saved[i].size);
+    fclose(stream);
+  }
   open_database();
+}
+
+static void free_saved(void) {
+  while (saved_count) free(saved[--saved_count].bytes);
 }
 
 static const char *const hostile_values[] = {"NULL",
@@ -180,6 +217,7 @@ START_TEST(shadow_rows_that_are_hostile_do_no_harm) {
     sqlite3_free(hostile);
   }
   damage_none(db);
+  free_saved();
 }
 END_TEST
 
