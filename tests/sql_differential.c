@@ -71,7 +71,7 @@ static void create_tables(struct pair *pair, const struct script *script) {
                 "INSERT INTO r VALUES(1, 'a', 1, 1.0), (2, 'b', 'a', 2.5), (3, '1', '1', 3.0),"
                 " (4, '01', 1.0, -0.0), (5, NULL, NULL, NULL), (6, 'ab', x'61', 1e300),"
                 " (7, ' 1', 40, 40.0), (8, 'x1', '1.0', 0.5), (9, char(0), 'ab', 9),"
-                " (12, '12', 12, 12)");
+                " (12, '12', 12, 12), (13, 'A1', 'b2', '+x'), (14, '10', 5, '12ab')");
   for (int i = 0; i < 2; i++) {
     sql_ok(pair->oracle, script->creates[i][0]);
     sql_ok(pair->subject, script->creates[i][1]);
