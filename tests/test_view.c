@@ -42,6 +42,8 @@ static void release_infos(struct kv_file_info *infos, size_t n) {
   for (size_t i = 0; i < n; i++) kv_file_info_release(&infos[i]);
 }
 
+static int64_t row_count; /* that snapshots claim */
+
 static kv_status view_of(const struct kv_file_info *infos, size_t n, uint64_t last_seq,
                          struct kv_view **view, struct kv_err *err) {
   struct catalog_snapshot none;
@@ -49,7 +51,7 @@ static kv_status view_of(const struct kv_file_info *infos, size_t n, uint64_t la
   none.catalog = &store.catalog;
   struct kv_log_source source = catalog_source(&none);
   struct kv_snapshot snapshot = {
-      .log = {.flushed_seq = last_seq, .last_seq = last_seq}, .rows = 7, .files = infos};
+      .log = {.flushed_seq = last_seq, .last_seq = last_seq}, .rows = row_count, .files = infos};
   snapshot.file_count = n;
   return kv_view_new(store.family, &snapshot, &source, view, err);
 }
@@ -66,6 +68,17 @@ static struct kv_view *sound_view(const struct row *rows, size_t n) {
   return view;
 }
 
+START_TEST(more_rows_than_files_and_log_can_hold_are_refused) {
+  struct kv_view *view = NULL;
+  struct kv_err err = {.status = KV_OK};
+  row_count = 7;
+  ck_assert_int_eq(view_of(NULL, 0, 100, &view, &err), KV_CORRUPT);
+  ck_assert_ptr_nonnull(strstr(err.text, "row count is 7"));
+  ck_assert_ptr_null(view);
+  row_count = 0;
+}
+END_TEST
+
 START_TEST(empty_snapshot_has_nothing) {
   struct kv_view *view = sound_view(NULL, 0);
   ck_assert_uint_eq(kv_view_file_count(view), 0);
@@ -74,7 +87,7 @@ START_TEST(empty_snapshot_has_nothing) {
   ck_assert_uint_eq(kv_view_gen(view), 0);
   ck_assert_uint_eq(kv_view_gen_bytes(view), 0);
   ck_assert_uint_eq(kv_view_log_bytes(view), 0);
-  ck_assert_int_eq(kv_view_rows(view), 7);
+  ck_assert_int_eq(kv_view_rows(view), 0);
   ck_assert_uint_eq(kv_view_log(view)->last_seq, 100);
   ck_assert_int_eq(kv_view_work(view), KV_WORK_NONE);
   kv_view_unref(view);
@@ -452,6 +465,7 @@ int main(void) {
   TCase *tests = tcase_create("view");
   tcase_add_checked_fixture(tests, open_store, close_store);
   tcase_add_test(tests, empty_snapshot_has_nothing);
+  tcase_add_test(tests, more_rows_than_files_and_log_can_hold_are_refused);
   tcase_add_test(tests, files_in_any_order_become_runs_newest_first);
   tcase_add_test(tests, file_of_a_run_is_found_by_key);
   tcase_add_test(tests, manifest_that_contradicts_itself_is_corrupt);
