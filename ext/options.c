@@ -149,24 +149,27 @@ static int refuse_name(const char *name, char **message) {
   return rc;
 }
 
+/* NULL when this version has none of that name. */
+static const struct option *find_option(const char *name) {
+  for (int i = 0; i < OPTION_COUNT; i++)
+    if (sqlite3_stricmp(name, all[i].name) == 0) return &all[i];
+  return NULL;
+}
+
 bool colfam_options_known(const char *name) {
-  bool known = false;
-  for (int i = 0; i < OPTION_COUNT; i++) known = known || sqlite3_stricmp(name, all[i].name) == 0;
-  return known;
+  return find_option(name) != NULL;
 }
 
 int colfam_options_set(struct colfam_options *options, const char *name, const char *value,
                        char **message) {
-  for (int i = 0; i < OPTION_COUNT; i++) {
-    if (sqlite3_stricmp(name, all[i].name) != 0) continue;
-    struct colfam_options changed = *options;
-    if (!all[i].set(&all[i], &changed, value))
-      return colfam_error(message, SQLITE_ERROR, "option %s cannot be '%.80s': allowed are %s",
-                          all[i].name, value, all[i].allowed);
-    *options = changed;
-    return SQLITE_OK;
-  }
-  return refuse_name(name, message);
+  const struct option *option = find_option(name);
+  if (!option) return refuse_name(name, message);
+  struct colfam_options changed = *options;
+  if (!option->set(option, &changed, value))
+    return colfam_error(message, SQLITE_ERROR, "option %s cannot be '%.80s': allowed are %s",
+                        option->name, value, option->allowed);
+  *options = changed;
+  return SQLITE_OK;
 }
 
 const char *colfam_options_get(const struct colfam_options *options, int index, char value[64]) {

@@ -29,10 +29,6 @@ void colfam_reclaim_add(struct colfam_store *store, struct kv_family *family, co
   }
 }
 
-bool colfam_reclaim_pending(struct colfam_store *store) {
-  return colfam_store_has_removals(store);
-}
-
 static int pragma_text(struct colfam_table *table, const char *name, char *text, size_t size,
                        char **message) {
   sqlite3 *db = table->conn->db;

@@ -13,7 +13,6 @@
 /* Queues files whose t_cffile rows a commit has just removed. Out of memory leaves orphans, nothing worse. */
 void colfam_reclaim_add(struct colfam_store *store, struct kv_family *family, const uint64_t *ids,
                         size_t count);
-bool colfam_reclaim_pending(struct colfam_store *store);
 
 /* Inside xSync: remembers journal mode, locking mode and synchronous, which decide what a commit proves, and
 ** lets go of removals whose files some t_cffile of the database names (again). */

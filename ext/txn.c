@@ -375,7 +375,7 @@ int colfam_txn_sync(struct colfam_txn *txn, char **message) {
   sqlite3_int64 last_rowid = sqlite3_last_insert_rowid(db);
   rc = sync_writes(txn, message);
   sqlite3_set_last_insert_rowid(db, last_rowid);
-  txn->reclaims = txn->jobs || colfam_reclaim_pending(txn->table->store);
+  txn->reclaims = txn->jobs || colfam_store_has_removals(txn->table->store);
   if (rc == SQLITE_OK && txn->reclaims) rc = colfam_reclaim_note_journal(txn->table, message);
   colfam_kill_point("synced");
   return rc;
