@@ -360,57 +360,66 @@ static void set_result(sqlite3_context *context, const struct kv_datum *datum) {
 }
 
 /* value is NULL when only the key is at hand. */
-static int key_column_result(const struct colfam_schema *schema, struct kv_slice key,
-                             const struct kv_slice *value, int column, sqlite3_context *context,
-                             bool *told) {
+static int key_column_datum(const struct colfam_schema *schema, struct kv_slice key,
+                            const struct kv_slice *value, int column, struct kv_buf *scratch,
+                            struct kv_datum *datum, bool *told) {
   const struct colfam_column *self = &schema->columns[column];
-  struct kv_datum datum = {.type = KV_NULL};
   struct parts parts;
-  struct kv_buf scratch;
-  kv_buf_init(&scratch);
-  kv_status status = key_datum(schema, key, self->key_index, &scratch, &datum);
-  if (status == KV_OK && can_be_fixed(self->affinity, &datum)) {
+  kv_status status = key_datum(schema, key, self->key_index, scratch, datum);
+  if (status == KV_OK && can_be_fixed(self->affinity, datum)) {
     if (!value) {
       *told = false;
     } else if (!split_value(*value, &parts) ||
-               !apply_fix(fix_at(parts.fixes, self->key_index), &datum)) {
+               !apply_fix(fix_at(parts.fixes, self->key_index), datum)) {
       status = KV_CORRUPT;
     }
   }
-  if (status == KV_OK && *told) {
-    if (self->affinity == COLFAM_AFF_REAL) real_if_number(&datum);
-    set_result(context, &datum);
-  }
-  kv_buf_release(&scratch);
+  if (self->affinity == COLFAM_AFF_REAL) real_if_number(datum);
   if (status == KV_NOMEM) return SQLITE_NOMEM;
   return status == KV_OK ? SQLITE_OK : SQLITE_CORRUPT_VTAB;
 }
 
-static int rowid_result(struct kv_slice key, sqlite3_context *context) {
-  sqlite3_int64 rowid;
+static int rowid_datum(struct kv_slice key, struct kv_datum *datum) {
+  sqlite3_int64 rowid = 0;
   int rc = colfam_rowid_of_key(key, &rowid);
-  if (rc == SQLITE_OK) sqlite3_result_int64(context, rowid);
+  *datum = (struct kv_datum){.type = KV_INTEGER, .integer = rowid};
   return rc;
+}
+
+int colfam_row_datum(const struct colfam_schema *schema, struct kv_slice key, struct kv_slice value,
+                     int column, struct kv_buf *scratch, struct kv_datum *datum) {
+  bool told = true;
+  int index = schema->columns[column].value_index;
+  *datum = (struct kv_datum){.type = KV_NULL};
+  if (column == schema->rowid_column) return rowid_datum(key, datum);
+  if (index < 0) return key_column_datum(schema, key, &value, column, scratch, datum, &told);
+  return value_datum(value, index, datum) ? SQLITE_OK : SQLITE_CORRUPT_VTAB;
 }
 
 int colfam_row_result_of_key(const struct colfam_schema *schema, struct kv_slice key, int column,
                              sqlite3_context *context, bool *told) {
+  struct kv_datum datum = {.type = KV_NULL};
+  struct kv_buf scratch;
   *told = schema->columns[column].value_index < 0;
   if (!*told) return SQLITE_OK;
-  if (column == schema->rowid_column) return rowid_result(key, context);
-  return key_column_result(schema, key, NULL, column, context, told);
+  kv_buf_init(&scratch);
+  int rc = column == schema->rowid_column
+               ? rowid_datum(key, &datum)
+               : key_column_datum(schema, key, NULL, column, &scratch, &datum, told);
+  if (rc == SQLITE_OK && *told) set_result(context, &datum);
+  kv_buf_release(&scratch);
+  return rc;
 }
 
 int colfam_row_result(const struct colfam_schema *schema, struct kv_slice key,
                       struct kv_slice value, int column, sqlite3_context *context) {
-  bool told = true;
   struct kv_datum datum;
-  int index = schema->columns[column].value_index;
-  if (column == schema->rowid_column) return rowid_result(key, context);
-  if (index < 0) return key_column_result(schema, key, &value, column, context, &told);
-  if (!value_datum(value, index, &datum)) return SQLITE_CORRUPT_VTAB;
-  set_result(context, &datum);
-  return SQLITE_OK;
+  struct kv_buf scratch;
+  kv_buf_init(&scratch);
+  int rc = colfam_row_datum(schema, key, value, column, &scratch, &datum);
+  if (rc == SQLITE_OK) set_result(context, &datum);
+  kv_buf_release(&scratch);
+  return rc;
 }
 
 /* ---- Check */

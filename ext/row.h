@@ -39,6 +39,10 @@ int colfam_row_encode_value(struct colfam_row *row, const struct colfam_schema *
 void colfam_rowid_key(struct kv_buf *key, sqlite3_int64 rowid);
 int colfam_rowid_of_key(struct kv_slice key, sqlite3_int64 *rowid);
 
+/* Column `column` (declared columns only) of a stored row. Text and blob are borrowed from key, value or
+** `scratch`, which must be empty. SQLITE_CORRUPT_VTAB when the bytes are no row of this schema. */
+int colfam_row_datum(const struct colfam_schema *schema, struct kv_slice key, struct kv_slice value,
+                     int column, struct kv_buf *scratch, struct kv_datum *datum);
 /* Column `column` (declared columns only) of a stored row becomes the context's result; decodes only that
 ** column. SQLITE_CORRUPT_VTAB when the bytes are no row of this schema. */
 int colfam_row_result(const struct colfam_schema *schema, struct kv_slice key,

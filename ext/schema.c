@@ -201,6 +201,7 @@ int colfam_schema_new(int argc, const char *const *argv, struct colfam_schema **
   struct colfam_schema *schema = sqlite3_malloc64(sizeof *schema);
   if (!schema) return SQLITE_NOMEM;
   memset(schema, 0, sizeof *schema);
+  schema->refs = 1;
   schema->rowid_column = schema->hidden_key = -1;
   colfam_options_default(&schema->options);
   struct colfam_key_words key = {0};
@@ -210,13 +211,18 @@ int colfam_schema_new(int argc, const char *const *argv, struct colfam_schema **
   if (rc == SQLITE_OK) {
     *out = schema;
   } else {
-    colfam_schema_free(schema);
+    colfam_schema_unref(schema);
   }
   return rc;
 }
 
-void colfam_schema_free(struct colfam_schema *schema) {
-  if (!schema) return;
+struct colfam_schema *colfam_schema_ref(struct colfam_schema *schema) {
+  schema->refs++;
+  return schema;
+}
+
+void colfam_schema_unref(struct colfam_schema *schema) {
+  if (!schema || --schema->refs) return;
   for (int i = 0; i < schema->column_count; i++) {
     sqlite3_free(schema->columns[i].name);
     sqlite3_free(schema->columns[i].type);

@@ -51,6 +51,7 @@ int colfam_options_set(struct colfam_options *options, const char *name, const c
 const char *colfam_options_get(const struct colfam_options *options, int index, char value[64]);
 
 struct colfam_schema {
+  int refs;
   char *table;                   /* the table's name */
   struct colfam_column *columns; /* as declared; hidden columns come after them in the vtab */
   int column_count;
@@ -68,7 +69,9 @@ struct colfam_schema {
 ** what to write instead. */
 int colfam_schema_new(int argc, const char *const *argv, struct colfam_schema **schema,
                       char **message);
-void colfam_schema_free(struct colfam_schema *schema);
+/* A schema starts with one reference. References are counted by the connection's thread. */
+struct colfam_schema *colfam_schema_ref(struct colfam_schema *schema);
+void colfam_schema_unref(struct colfam_schema *schema); /* NULL is allowed */
 /* How key column i (0-based in the key) is encoded; for rowid tables i = 0 is the rowid. */
 struct kv_key_part colfam_schema_key_part(const struct colfam_schema *schema, int i);
 

@@ -48,7 +48,7 @@ static void free_vtab(struct colfam_vtab *vtab) {
   if (*link) *link = vtab->next;
   colfam_table_leave(vtab);
   colfam_update_release(vtab);
-  colfam_schema_free(vtab->schema);
+  colfam_schema_unref(vtab->schema);
   sqlite3_free(vtab->database);
   sqlite3_free(vtab->base.zErrMsg); /* of a failed xDestroy, which nobody has taken */
   sqlite3_free(vtab);

@@ -85,7 +85,7 @@ static sqlite3 *open_plain(void) {
 
 static void close_plain(sqlite3 *db) {
   ck_assert_int_eq(sqlite3_close(db), SQLITE_OK);
-  colfam_schema_free(current);
+  colfam_schema_unref(current);
   current = NULL;
 }
 
@@ -212,7 +212,7 @@ START_TEST(keys_are_stored_as_ordinary_tables_do) {
   for (int shape = 0; shape < 3; shape++) {
     current = make_schema(3, shapes[shape]);
     if (current->key_form == COLFAM_KEY_ROWID) {
-      colfam_schema_free(current);
+      colfam_schema_unref(current);
       continue;
     }
     for (int i = 1; i < CONSTANTS; i++) {
@@ -224,7 +224,7 @@ START_TEST(keys_are_stored_as_ordinary_tables_do) {
       compare_stored(db, constants[i], 0, values);
       sqlite3_free(values);
     }
-    colfam_schema_free(current);
+    colfam_schema_unref(current);
   }
   current = NULL;
   close_plain(db);
@@ -253,7 +253,7 @@ START_TEST(layout_of_values) {
   check_bytes(db, "1.0, NULL, NULL", "x'0501010000'");
   check_bytes(db, "-0.0, NULL, NULL", "x'0501020000'");
   check_bytes(db, "2.5, NULL, NULL", "x'040000'");
-  colfam_schema_free(current);
+  colfam_schema_unref(current);
   current =
       make_schema(6, (const char *const[]){"a", "b", "c", "d", "e", "PRIMARY KEY(a,b,c,d,e)"});
   check_bytes(db, "1, 1, 1, 1, 1", "x'00'");
@@ -301,10 +301,10 @@ START_TEST(null_columns_are_found_in_table_order) {
   ck_assert_int_eq(colfam_row_null_column(&row, schema), 2);
   datums[2].type = KV_TEXT;
   ck_assert_int_eq(colfam_row_null_column(&row, schema), -1);
-  colfam_schema_free(schema);
+  colfam_schema_unref(schema);
   schema = make_schema(2, (const char *const[]){"id INTEGER PRIMARY KEY NOT NULL", "v"});
   ck_assert_int_eq(colfam_row_null_column(&row, schema), -1);
-  colfam_schema_free(schema);
+  colfam_schema_unref(schema);
 }
 END_TEST
 
@@ -377,7 +377,7 @@ START_TEST(damaged_rows_are_noticed_or_decode) {
   sql_rows(db, "SELECT damaged(1.0, 'text', 2.5, 300, -0.0)", "1");
   sql_rows(db, "SELECT damaged('a' || char(0) || 'b', NULL, 1, 1, x'00')", "1");
   sql_rows(db, "SELECT damaged(9007199254740993, zeroblob(300), 1, -70000, 'e')", "1");
-  colfam_schema_free(current);
+  colfam_schema_unref(current);
   current = make_schema(2, (const char *const[]){"id INTEGER PRIMARY KEY", "v"});
   sql_rows(db, "SELECT damaged(1, 'text')", "1");
   close_plain(db);
@@ -403,10 +403,10 @@ START_TEST(rows_of_another_form_are_not_sound) {
   check_not_sound("\x30k", 2, "\x03\x00\x08", 3);     /* no fix-up announced as one */
   check_not_sound("\x30k", 2, "\x03\x01\x04\x08", 4); /* of a second key column */
   check_not_sound("\x30k", 2, "\x03\x02\x00\x01\x08", 5);
-  colfam_schema_free(current);
+  colfam_schema_unref(current);
   current = make_schema(1, (const char *const[]){"v"});
   check_not_sound("\x30k", 2, "\x02\x08", 2); /* no rowid */
-  colfam_schema_free(current);
+  colfam_schema_unref(current);
   current = NULL;
 }
 END_TEST

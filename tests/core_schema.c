@@ -120,7 +120,7 @@ START_TEST(affinity_of_types) {
     struct colfam_schema *schema = accept("t", text);
     ck_assert_msg(schema->columns[0].affinity == cases[i].affinity, "%s", text);
     ck_assert_str_eq(schema->columns[0].type, cases[i].type);
-    colfam_schema_free(schema);
+    colfam_schema_unref(schema);
   }
 }
 END_TEST
@@ -143,7 +143,7 @@ START_TEST(columns_are_numbered) {
   struct kv_key_part first = colfam_schema_key_part(schema, 0);
   struct kv_key_part last = colfam_schema_key_part(schema, 1);
   ck_assert(first.descending && !first.last && !last.descending && last.last);
-  colfam_schema_free(schema);
+  colfam_schema_unref(schema);
 }
 END_TEST
 
@@ -179,7 +179,7 @@ START_TEST(forms_of_keys) {
     ck_assert_msg(schema->key_form == cases[i].form, "%s", cases[i].text);
     ck_assert_msg(schema->rowid_column == cases[i].rowid_column, "%s", cases[i].text);
     ck_assert_msg(schema->key_count == cases[i].key_count, "%s", cases[i].text);
-    colfam_schema_free(schema);
+    colfam_schema_unref(schema);
   }
 }
 END_TEST
@@ -188,7 +188,7 @@ START_TEST(rowid_key_part_is_ascending_and_last) {
   struct colfam_schema *schema = accept("t", "a");
   struct kv_key_part part = colfam_schema_key_part(schema, 0);
   ck_assert(!part.descending && part.last);
-  colfam_schema_free(schema);
+  colfam_schema_unref(schema);
 }
 END_TEST
 
@@ -262,7 +262,7 @@ START_TEST(too_many_columns_are_refused) {
   char *message = NULL;
   ck_assert_int_eq(colfam_schema_new(COLUMNS + 2, argv, &schema, &message), SQLITE_OK);
   ck_assert_int_eq(schema->command_column, COLUMNS - 1);
-  colfam_schema_free(schema);
+  colfam_schema_unref(schema);
   ck_assert_int_eq(colfam_schema_new(COLUMNS + 3, argv, &schema, &message), SQLITE_ERROR);
   ck_assert_ptr_nonnull(strstr(message, "too many columns: 2000, at most 1999 are allowed"));
   sqlite3_free(message);
@@ -280,7 +280,7 @@ START_TEST(options_are_read_anywhere_and_in_any_dress) {
   ck_assert_uint_eq(schema->options.kv.block_bytes, 1024);
   ck_assert_uint_eq(schema->options.kv.memtable_bytes, 1073741824);
   ck_assert(!schema->options.track_rows && schema->options.conflict_replace);
-  colfam_schema_free(schema);
+  colfam_schema_unref(schema);
 }
 END_TEST
 
@@ -487,7 +487,7 @@ START_TEST(every_allocation_fails) {
       failed = oom_stop(OOM_SQLITE);
       ck_assert_int_eq(rc == SQLITE_OK, schema != NULL);
       if (failed) ck_assert_msg(rc == SQLITE_NOMEM, "%s: %d: code %d", texts[i], n, rc);
-      colfam_schema_free(schema);
+      colfam_schema_unref(schema);
       sqlite3_free(message);
       ck_assert_int_eq(sqlite3_memory_used(), before);
     }
