@@ -18,6 +18,10 @@
 ** Otherwise 0x00 is escaped as 0x00 0xff and 0x00 0x01 ends the bytes: the end mark sorts below
 ** every continuation, as a prefix does below what it begins.
 **
+** A text is folded first, to what its collation compares. NOCASE: A-Z become a-z up to the first NUL byte,
+** and all bytes behind that become NUL, since SQLite's comparison ends there and then asks for the
+** lengths. RTRIM: spaces at the end are left out.
+**
 ** descending: every byte of the column, type byte included, is inverted. This reverses the order
 ** because no column's encoding is a prefix of another's (descending text and blob are always
 ** terminated).
@@ -73,7 +77,11 @@ static void append_number(struct kv_buf *key, struct number number) {
   into[9] = (uint8_t)number.rest;
 }
 
-static void append_terminated(struct kv_buf *key, struct kv_slice bytes) {
+static bool ends_with_key(struct kv_key_part part) {
+  return part.last && !part.descending;
+}
+
+static void append_escaped(struct kv_buf *key, struct kv_slice bytes) {
   while (bytes.size) {
     const uint8_t *zero = memchr(bytes.data, MARK, bytes.size);
     size_t plain = zero ? (size_t)(zero - bytes.data) + 1 : bytes.size;
@@ -81,12 +89,65 @@ static void append_terminated(struct kv_buf *key, struct kv_slice bytes) {
     if (zero) kv_buf_append_byte(key, MARK_ESCAPED);
     bytes = kv_slice_of(bytes.data + plain, bytes.size - plain);
   }
+}
+
+static void append_bytes(struct kv_buf *key, struct kv_key_part part, struct kv_slice bytes) {
+  if (ends_with_key(part)) {
+    kv_buf_append(key, bytes.data, bytes.size);
+  } else {
+    append_escaped(key, bytes);
+  }
+}
+
+static void append_end(struct kv_buf *key, struct kv_key_part part) {
+  if (ends_with_key(part)) return;
   kv_buf_append_byte(key, MARK);
   kv_buf_append_byte(key, MARK_END);
 }
 
-static bool ends_with_key(struct kv_key_part part) {
-  return part.last && !part.descending;
+/* ---- Folding */
+
+static bool is_upper(uint8_t byte) {
+  return byte >= 'A' && byte <= 'Z';
+}
+
+static bool is_letter(uint8_t byte) {
+  return is_upper(byte & ~0x20);
+}
+
+/* Up to the first NUL byte. */
+static size_t size_before_nul(struct kv_slice text) {
+  const uint8_t *nul = text.size ? memchr(text.data, 0, text.size) : NULL;
+  return nul ? (size_t)(nul - text.data) : text.size;
+}
+
+static void append_nocase(struct kv_buf *key, struct kv_key_part part, struct kv_slice text) {
+  static const uint8_t nul = 0;
+  size_t start = key->size, compared = size_before_nul(text);
+  append_bytes(key, part, kv_slice_of(text.data, compared));
+  for (size_t i = start; i < key->size; i++)
+    if (is_upper(key->data[i])) key->data[i] |= 0x20;
+  for (size_t i = compared; i < text.size; i++) append_bytes(key, part, kv_slice_of(&nul, 1));
+}
+
+static struct kv_slice trim(struct kv_slice text) {
+  while (text.size && text.data[text.size - 1] == ' ') text.size--;
+  return text;
+}
+
+static void append_text(struct kv_buf *key, struct kv_key_part part, struct kv_slice text) {
+  switch (part.collation) {
+    case KV_BINARY:
+      append_bytes(key, part, text);
+      break;
+    case KV_NOCASE:
+      append_nocase(key, part, text);
+      break;
+    case KV_RTRIM:
+      append_bytes(key, part, trim(text));
+      break;
+  }
+  append_end(key, part);
 }
 
 void kv_key_append(struct kv_buf *key, struct kv_key_part part, const struct kv_datum *value) {
@@ -102,12 +163,11 @@ void kv_key_append(struct kv_buf *key, struct kv_key_part part, const struct kv_
       append_number(key, (struct number){value->real, 0});
       break;
     case KV_TEXT:
+      append_text(key, part, value->bytes);
+      break;
     case KV_BLOB:
-      if (ends_with_key(part)) {
-        kv_buf_append(key, value->bytes.data, value->bytes.size);
-      } else {
-        append_terminated(key, value->bytes);
-      }
+      append_bytes(key, part, value->bytes);
+      append_end(key, part);
       break;
   }
   if (!part.descending) return;
@@ -233,11 +293,36 @@ kv_status kv_key_decode(struct kv_slice *key, struct kv_key_part part, struct kv
   struct column column = {*key, part.descending ? 0xff : 0};
   kv_status status = decode_column(&column, part, scratch, value, err);
   if (status != KV_OK) return status;
+  if (value->type == KV_TEXT && !kv_text_is_folded(part.collation, value->bytes)) {
+    return kv_fail(err, KV_CORRUPT, "key: a text that its collation would fold");
+  }
   if (part.last && column.rest.size) {
     return kv_fail(err, KV_CORRUPT, "key: %zu bytes behind its last column", column.rest.size);
   }
   *key = column.rest;
   return KV_OK;
+}
+
+static bool is_nocase_folded(struct kv_slice text) {
+  size_t compared = size_before_nul(text);
+  for (size_t i = 0; i < compared; i++)
+    if (is_upper(text.data[i])) return false;
+  for (size_t i = compared; i < text.size; i++)
+    if (text.data[i]) return false;
+  return true;
+}
+
+bool kv_text_is_folded(kv_collation collation, struct kv_slice text) {
+  if (collation == KV_NOCASE) return is_nocase_folded(text);
+  return collation == KV_BINARY || trim(text).size == text.size;
+}
+
+bool kv_text_is_ambiguous(kv_collation collation, struct kv_slice folded) {
+  if (collation != KV_NOCASE) return collation == KV_RTRIM;
+  size_t compared = size_before_nul(folded);
+  for (size_t i = 0; i < compared; i++)
+    if (is_letter(folded.data[i])) return true;
+  return compared + 1 < folded.size;
 }
 
 bool kv_key_prefix_successor(struct kv_buf *key) {

@@ -1,5 +1,6 @@
 /* Order-preserving keys: memcmp order of the bytes is SQL order of the column values, NULL < numbers <
-** text < blob, and equal values are equal bytes (1 = 1.0, -0.0 = 0.0). Layout in FORMAT.md, Keys. */
+** text < blob, and equal values are equal bytes (1 = 1.0, -0.0 = 0.0, 'A' = 'a' under NOCASE). Layout in
+** FORMAT.md, Keys. */
 #ifndef KV_KEY_H
 #define KV_KEY_H
 
@@ -21,11 +22,20 @@ struct kv_datum {
   struct kv_slice bytes; /* text (UTF-8, no terminator counted) or blob */
 };
 
+/* How texts compare: as SQLite's collations of these names do. A key holds a text *folded*, which is
+** what its collation compares: the same bytes for equal texts. */
+typedef enum kv_collation {
+  KV_BINARY, /* byte by byte */
+  KV_NOCASE, /* A-Z as a-z; behind a NUL byte only the length counts */
+  KV_RTRIM   /* without spaces at the end */
+} kv_collation;
+
 /* How one column of a key is encoded. */
 struct kv_key_part {
   bool descending; /* bytes inverted */
   bool last;       /* the last column: text and blob end with the key, not with a terminator (unless
                       descending) */
+  kv_collation collation; /* of texts; other types do not have one */
 };
 
 /* Appends one column; a failure is the buffer's sticky NOMEM. Keys over KV_KEY_BYTES_MAX are the
@@ -33,12 +43,17 @@ struct kv_key_part {
 void kv_key_append(struct kv_buf *key, struct kv_key_part part, const struct kv_datum *value);
 
 /* Reads one column from *key and moves *key behind it. A number that fits int64 comes back as
-** KV_INTEGER, else KV_REAL: what the bytes lose is kept by the row. Text and blobs are borrowed from
-** the key when possible, else copied into `scratch` (cleared by the caller; grows, earlier results
+** KV_INTEGER, else KV_REAL, and a text folded: what the bytes lose is kept by the row. Text and blobs are
+** borrowed from the key when possible, else copied into `scratch` (cleared by the caller; grows, earlier results
 ** into the same scratch move: decode one column at a time or use one scratch a column).
 ** KV_CORRUPT when the bytes are no key. */
 kv_status kv_key_decode(struct kv_slice *key, struct kv_key_part part, struct kv_buf *scratch,
                         struct kv_datum *value, struct kv_err *err);
+
+/* Whether folding leaves the text as it is. */
+bool kv_text_is_folded(kv_collation collation, struct kv_slice text);
+/* Whether a folded text stands for others too: false means that the key says it all. */
+bool kv_text_is_ambiguous(kv_collation collation, struct kv_slice folded);
 
 /* Turns a key (or prefix of columns) into the smallest byte string above everything that begins with
 ** it; false when there is none (all 0xff): then the range has no upper bound. */

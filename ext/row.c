@@ -118,7 +118,7 @@ int colfam_row_null_column(const struct colfam_row *row, const struct colfam_sch
 
 void colfam_rowid_key(struct kv_buf *key, sqlite3_int64 rowid) {
   struct kv_datum datum = {.type = KV_INTEGER, .integer = rowid};
-  kv_key_append(key, (struct kv_key_part){false, true}, &datum);
+  kv_key_append(key, (struct kv_key_part){.last = true}, &datum);
 }
 
 int colfam_row_encode_key(struct colfam_row *row, const struct colfam_schema *schema,
@@ -330,7 +330,7 @@ static kv_status key_datum(const struct colfam_schema *schema, struct kv_slice k
 
 int colfam_rowid_of_key(struct kv_slice key, sqlite3_int64 *rowid) {
   struct kv_datum datum;
-  kv_status status = kv_key_decode(&key, (struct kv_key_part){false, true}, NULL, &datum, NULL);
+  kv_status status = kv_key_decode(&key, (struct kv_key_part){.last = true}, NULL, &datum, NULL);
   if (status != KV_OK || datum.type != KV_INTEGER) return SQLITE_CORRUPT_VTAB;
   *rowid = datum.integer;
   return SQLITE_OK;

@@ -13,6 +13,9 @@ enum { COLUMNS_MAX = 2000 }; /* SQLite's default limit, hidden columns included 
 static const char hidden_key_name[] = "colfam_key";
 static const char command_name[] = "colfam_command";
 
+static const char *const collation_names[] = {
+    [KV_BINARY] = "BINARY", [KV_NOCASE] = "NOCASE", [KV_RTRIM] = "RTRIM"};
+
 static int find_column(const struct colfam_schema *schema, const char *name) {
   for (int i = 0; i < schema->column_count; i++)
     if (sqlite3_stricmp(schema->columns[i].name, name) == 0) return i;
@@ -84,6 +87,7 @@ static int set_key_column(struct colfam_schema *schema, const struct colfam_key_
                               "key column %s: COLLATE %s is not supported on keys in this version: "
                               "use BINARY, and store lower(%s) if case is not to matter",
                               column->name, column->collation, column->name);
+  column->key_collation = KV_BINARY;
   column->key_index = schema->key_count;
   column->descending = word->descending;
   schema->key_columns[schema->key_count++] = number;
@@ -236,7 +240,13 @@ void colfam_schema_unref(struct colfam_schema *schema) {
 }
 
 struct kv_key_part colfam_schema_key_part(const struct colfam_schema *schema, int i) {
-  if (schema->key_form == COLFAM_KEY_ROWID) return (struct kv_key_part){false, true};
-  return (struct kv_key_part){schema->columns[schema->key_columns[i]].descending,
-                              i == schema->key_count - 1};
+  if (schema->key_form == COLFAM_KEY_ROWID) return (struct kv_key_part){.last = true};
+  const struct colfam_column *column = &schema->columns[schema->key_columns[i]];
+  return (struct kv_key_part){.descending = column->descending,
+                              .last = i == schema->key_count - 1,
+                              .collation = column->key_collation};
+}
+
+const char *colfam_schema_key_collation(const struct colfam_schema *schema, int i) {
+  return collation_names[colfam_schema_key_part(schema, i).collation];
 }

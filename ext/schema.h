@@ -26,6 +26,7 @@ struct colfam_column {
   int key_index;   /* position in the key, -1 for value columns; -1 too for the rowid alias */
   int value_index; /* position among the value columns, -1 for key columns and the rowid alias */
   bool descending; /* in the key */
+  kv_collation key_collation; /* of key columns: what `collation` names */
 };
 
 enum colfam_key_form {
@@ -74,5 +75,7 @@ struct colfam_schema *colfam_schema_ref(struct colfam_schema *schema);
 void colfam_schema_unref(struct colfam_schema *schema); /* NULL is allowed */
 /* How key column i (0-based in the key) is encoded; for rowid tables i = 0 is the rowid. */
 struct kv_key_part colfam_schema_key_part(const struct colfam_schema *schema, int i);
+/* The name of key column i's collation: a comparison with another one says nothing about the key's order. */
+const char *colfam_schema_key_collation(const struct colfam_schema *schema, int i);
 
 #endif

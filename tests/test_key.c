@@ -1,6 +1,7 @@
 /* Keys: their order, their equality, and decoding of what is no key. */
 #include "key.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -119,11 +120,35 @@ static int rank(kv_type type) {
   return type == KV_NULL ? 0 : type == KV_TEXT ? 2 : type == KV_BLOB ? 3 : 1;
 }
 
+/* As SQLite's function of that name goes through two texts. */
+static int compare_nocase(struct kv_slice a, struct kv_slice b) {
+  size_t size = a.size < b.size ? a.size : b.size;
+  for (size_t i = 0; i < size; i++) {
+    int x = tolower(a.data[i]), y = tolower(b.data[i]);
+    if (x != y) return sign(x - y);
+    if (!x) break;
+  }
+  return (a.size > b.size) - (a.size < b.size);
+}
+
+static struct kv_slice without_spaces(struct kv_slice text) {
+  while (text.size && text.data[text.size - 1] == ' ') text.size--;
+  return text;
+}
+
+static int compare_texts(kv_collation collation, struct kv_slice a, struct kv_slice b) {
+  if (collation == KV_NOCASE) return compare_nocase(a, b);
+  if (collation == KV_BINARY) return sign(kv_slice_compare(a, b));
+  return sign(kv_slice_compare(without_spaces(a), without_spaces(b)));
+}
+
 /* SQL's order, written down plainly. */
-static int compare_values(const struct kv_datum *a, const struct kv_datum *b) {
+static int compare_values(kv_collation collation, const struct kv_datum *a,
+                          const struct kv_datum *b) {
   if (rank(a->type) != rank(b->type)) return rank(a->type) - rank(b->type);
   if (rank(a->type) == 1) return compare_numbers(a, b);
-  return rank(a->type) ? sign(kv_slice_compare(a->bytes, b->bytes)) : 0;
+  if (a->type == KV_TEXT) return compare_texts(collation, a->bytes, b->bytes);
+  return a->type == KV_BLOB ? sign(kv_slice_compare(a->bytes, b->bytes)) : 0;
 }
 
 static int64_t random_integer(struct harness_random *random) {
@@ -159,7 +184,7 @@ static double random_real(struct harness_random *random) {
 }
 
 static void random_bytes(struct harness_random *random, struct sample *sample) {
-  static const uint8_t alphabet[] = {0x00, 0x01, 0x02, 'a', 'b', 0xfe, 0xff};
+  static const uint8_t alphabet[] = {0x00, 0x01, 0x02, 'a', 'b', 'A', 'B', '[', ' ', 0xfe, 0xff};
   size_t size = harness_below(random, BYTES_MAX + 1);
   for (size_t i = 0; i < size; i++) sample->bytes[i] = PICK(random, alphabet);
   sample->datum.bytes.size = size;
@@ -194,26 +219,33 @@ static void neighbour(struct harness_random *random, const struct sample *of,
   }
 }
 
-static struct kv_key_part part_at(size_t column, size_t n, unsigned descending) {
-  return (struct kv_key_part){descending >> column & 1, column + 1 == n};
+/* How columns are encoded: a bit each that says descending, then two bits each for the collation. */
+enum { SHAPES = 1 << 3 * COLUMNS_MAX };
+
+static struct kv_key_part part_at(size_t column, size_t n, unsigned shape) {
+  return (struct kv_key_part){
+      .descending = shape >> column & 1,
+      .last = column + 1 == n,
+      .collation = (kv_collation)((shape >> (COLUMNS_MAX + 2 * column) & 3) % 3)};
 }
 
 static void fix_bytes(struct row *row) {
   for (size_t i = 0; i < row->n; i++) row->columns[i].datum.bytes.data = row->columns[i].bytes;
 }
 
-static void encode(struct kv_buf *key, const struct row *row, unsigned descending) {
+static void encode(struct kv_buf *key, const struct row *row, unsigned shape) {
   kv_buf_clear(key);
   for (size_t i = 0; i < row->n; i++) {
-    kv_key_append(key, part_at(i, row->n, descending), &row->columns[i].datum);
+    kv_key_append(key, part_at(i, row->n, shape), &row->columns[i].datum);
   }
   expect(key->status == KV_OK, "memory", 0);
 }
 
-static int compare_rows(const struct row *a, const struct row *b, unsigned descending) {
+static int compare_rows(const struct row *a, const struct row *b, unsigned shape) {
   for (size_t i = 0; i < a->n; i++) {
-    int order = sign(compare_values(&a->columns[i].datum, &b->columns[i].datum));
-    if (order) return descending >> i & 1 ? -order : order;
+    struct kv_key_part part = part_at(i, a->n, shape);
+    int order = sign(compare_values(part.collation, &a->columns[i].datum, &b->columns[i].datum));
+    if (order) return part.descending ? -order : order;
   }
   return 0;
 }
@@ -224,7 +256,7 @@ static void random_row(struct harness_random *random, size_t n, struct row *row)
   fix_bytes(row);
 }
 
-/* With every set of descending columns of one to three. */
+/* With every set of descending columns and collations of one to three. */
 START_TEST(order_of_bytes_is_order_of_values) {
   uint64_t seed = harness_seed_env(41);
   struct harness_random random;
@@ -238,11 +270,11 @@ START_TEST(order_of_bytes_is_order_of_values) {
     b.n = a.n;
     for (size_t i = 0; i < a.n; i++) neighbour(&random, &a.columns[i], &b.columns[i]);
     fix_bytes(&b);
-    unsigned descending = (unsigned)harness_below(&random, 8);
-    encode(&x, &a, descending);
-    encode(&y, &b, descending);
+    unsigned shape = (unsigned)harness_below(&random, SHAPES);
+    encode(&x, &a, shape);
+    encode(&y, &b, shape);
     int by_bytes = sign(kv_slice_compare(kv_buf_slice(&x), kv_buf_slice(&y)));
-    expect(by_bytes == compare_rows(&a, &b, descending), "order", seed);
+    expect(by_bytes == compare_rows(&a, &b, shape), "order", seed);
   }
   kv_buf_release(&x);
   kv_buf_release(&y);
@@ -264,7 +296,7 @@ START_TEST(order_holds_between_all_odd_numbers) {
     all[n++] = real(nextafter(odd_reals[i], INFINITY));
     all[n++] = real(nextafter(odd_reals[i], -INFINITY));
   }
-  struct kv_key_part part = {false, true};
+  struct kv_key_part part = {.last = true};
   struct kv_buf x, y;
   kv_buf_init(&x);
   kv_buf_init(&y);
@@ -274,7 +306,7 @@ START_TEST(order_holds_between_all_odd_numbers) {
     kv_key_append(&x, part, &all[i / n]);
     kv_key_append(&y, part, &all[i % n]);
     int by_bytes = sign(kv_slice_compare(kv_buf_slice(&x), kv_buf_slice(&y)));
-    expect(by_bytes == compare_values(&all[i / n], &all[i % n]), "order", i);
+    expect(by_bytes == compare_values(KV_BINARY, &all[i / n], &all[i % n]), "order", i);
   }
   kv_buf_release(&x);
   kv_buf_release(&y);
@@ -285,8 +317,8 @@ static void assert_same_key(struct kv_datum a, struct kv_datum b, bool same) {
   struct kv_buf x, y;
   kv_buf_init(&x);
   kv_buf_init(&y);
-  kv_key_append(&x, (struct kv_key_part){false, true}, &a);
-  kv_key_append(&y, (struct kv_key_part){false, true}, &b);
+  kv_key_append(&x, (struct kv_key_part){.last = true}, &a);
+  kv_key_append(&y, (struct kv_key_part){.last = true}, &b);
   ck_assert_int_eq(kv_slice_equal(kv_buf_slice(&x), kv_buf_slice(&y)), same);
   kv_buf_release(&x);
   kv_buf_release(&y);
@@ -325,7 +357,7 @@ static void assert_encodes(struct kv_key_part part, struct kv_datum value, const
 
 /* The bytes on disk are a promise. */
 START_TEST(encodings_are_as_documented) {
-  struct kv_key_part inner = {false, false}, last = {false, true}, down = {true, true};
+  struct kv_key_part inner = {0}, last = {.last = true}, down = {.descending = true, .last = true};
   assert_encodes(last, (struct kv_datum){.type = KV_NULL}, "\x10", 1);
   assert_encodes(last, integer(1), "\x20\xbf\xf0\0\0\0\0\0\0", 9);
   assert_encodes(last, integer(-1), "\x20\x40\x0f\xff\xff\xff\xff\xff\xff", 9);
@@ -347,6 +379,70 @@ START_TEST(encodings_are_as_documented) {
 }
 END_TEST
 
+static void assert_folds(kv_collation collation, const char *text, size_t size, const char *folded,
+                         size_t folded_size) {
+  struct kv_slice original = kv_slice_of(text, size), expected = kv_slice_of(folded, folded_size);
+  struct kv_datum value = bytes_of(KV_TEXT, text, size);
+  struct kv_buf key;
+  kv_buf_init(&key);
+  kv_key_append(&key, (struct kv_key_part){.last = true, .collation = collation}, &value);
+  ck_assert(kv_slice_equal(kv_slice_of(key.data + 1, key.size - 1), expected));
+  ck_assert(kv_text_is_folded(collation, expected));
+  ck_assert_int_eq(kv_text_is_folded(collation, original), kv_slice_equal(original, expected));
+  kv_buf_release(&key);
+}
+
+START_TEST(texts_are_folded_to_what_their_collation_compares) {
+  assert_folds(KV_NOCASE, "aZ@[`{9", 7, "az@[`{9", 7);
+  assert_folds(KV_NOCASE, "\xc3\x84\xff", 3, "\xc3\x84\xff", 3);
+  assert_folds(KV_NOCASE, "A\0Bc", 4, "a\0\0\0", 4);
+  assert_folds(KV_NOCASE, "A ", 2, "a ", 2);
+  assert_folds(KV_NOCASE, "", 0, "", 0);
+  assert_folds(KV_RTRIM, " A  b\t  ", 8, " A  b\t", 6);
+  assert_folds(KV_RTRIM, "a\0 ", 3, "a\0", 2);
+  assert_folds(KV_RTRIM, "   ", 3, "", 0);
+  assert_folds(KV_BINARY, "A\0B ", 4, "A\0B ", 4);
+}
+END_TEST
+
+START_TEST(folded_bytes_are_escaped_as_others) {
+  struct kv_key_part nocase = {.collation = KV_NOCASE};
+  struct kv_key_part down = {.descending = true, .last = true, .collation = KV_RTRIM};
+  assert_encodes(nocase, bytes_of(KV_TEXT, "A\0B", 3),
+                 "\x30"
+                 "a\0\xff\0\xff\0\x01",
+                 8);
+  assert_encodes(down, bytes_of(KV_TEXT, "  ", 2), "\xcf\xff\xfe", 3);
+  assert_encodes(nocase, bytes_of(KV_BLOB, "A", 1), "\x40\x41\0\x01", 4);
+}
+END_TEST
+
+/* A folded text that is not ambiguous is the only one that folds to itself: tried with all short ones. */
+START_TEST(ambiguous_texts_have_others_that_fold_alike) {
+  static const char alphabet[] = {'\0', ' ', 'A', 'a', '@', '1'};
+  enum { COUNT = sizeof alphabet, TEXTS = COUNT * COUNT * COUNT };
+  for (unsigned collation = 0; collation < 3; collation++) {
+    for (int i = 0; i < TEXTS * TEXTS; i++) {
+      char a[3], b[3];
+      for (int k = 0, x = i % TEXTS, y = i / TEXTS; k < 3; k++, x /= COUNT, y /= COUNT) {
+        a[k] = alphabet[x % COUNT];
+        b[k] = alphabet[y % COUNT];
+      }
+      struct kv_slice x = kv_slice_of(a, 3), y = kv_slice_of(b, 3);
+      bool alike = compare_texts((kv_collation)collation, x, y) == 0 && memcmp(a, b, 3) != 0;
+      bool folded = kv_text_is_folded((kv_collation)collation, x);
+      if (!alike || !folded) continue;
+      expect(kv_text_is_ambiguous((kv_collation)collation, x), "ambiguous", (uint64_t)i);
+    }
+  }
+  ck_assert(!kv_text_is_ambiguous(KV_NOCASE, kv_slice_of("@[`{ 12\xc3\0", 9)));
+  ck_assert(kv_text_is_ambiguous(KV_NOCASE, kv_slice_of("12\0\0", 4)));
+  ck_assert(kv_text_is_ambiguous(KV_NOCASE, kv_slice_of("z", 1)));
+  ck_assert(kv_text_is_ambiguous(KV_RTRIM, kv_slice_of("", 0)));
+  ck_assert(!kv_text_is_ambiguous(KV_BINARY, kv_slice_of("a ", 2)));
+}
+END_TEST
+
 START_TEST(type_byte_is_the_first_byte) {
   struct harness_random random;
   harness_seed(&random, 5);
@@ -364,12 +460,12 @@ START_TEST(type_byte_is_the_first_byte) {
 END_TEST
 
 /* Decodes a whole key; the last status. Values borrow from the key and the scratch buffers. */
-static kv_status decode_all(struct kv_slice key, size_t n, unsigned descending,
-                            struct kv_buf *scratch, struct kv_datum *values) {
+static kv_status decode_all(struct kv_slice key, size_t n, unsigned shape, struct kv_buf *scratch,
+                            struct kv_datum *values) {
   for (size_t i = 0; i < n; i++) {
     struct kv_err err;
     kv_buf_clear(&scratch[i]);
-    struct kv_key_part part = part_at(i, n, descending);
+    struct kv_key_part part = part_at(i, n, shape);
     kv_status status = kv_key_decode(&key, part, &scratch[i], &values[i], &err);
     if (status != KV_OK) {
       expect(err.status == status, "status in err", 0);
@@ -380,8 +476,9 @@ static kv_status decode_all(struct kv_slice key, size_t n, unsigned descending,
   return KV_OK;
 }
 
-static void assert_decoded(const struct kv_datum *value, const struct kv_datum *original) {
-  expect(!compare_values(value, original), "value", 0);
+static void assert_decoded(kv_collation collation, const struct kv_datum *value,
+                           const struct kv_datum *original) {
+  expect(!compare_values(collation, value, original), "value", 0);
   bool number = rank(original->type) == 1;
   expect(number || value->type == original->type, "type", 0);
   if (value->type == KV_REAL) {
@@ -409,11 +506,12 @@ START_TEST(decode_gives_back_the_values) {
     struct row row;
     struct kv_datum values[COLUMNS_MAX];
     random_row(&random, 1 + harness_below(&random, COLUMNS_MAX), &row);
-    unsigned descending = (unsigned)harness_below(&random, 8);
-    encode(&key, &row, descending);
-    kv_status status = decode_all(kv_buf_slice(&key), row.n, descending, scratch, values);
+    unsigned shape = (unsigned)harness_below(&random, SHAPES);
+    encode(&key, &row, shape);
+    kv_status status = decode_all(kv_buf_slice(&key), row.n, shape, scratch, values);
     expect(status == KV_OK, "decode", seed);
-    for (size_t i = 0; i < row.n; i++) assert_decoded(&values[i], &row.columns[i].datum);
+    for (size_t i = 0; i < row.n; i++)
+      assert_decoded(part_at(i, row.n, shape).collation, &values[i], &row.columns[i].datum);
   }
   kv_buf_release(&key);
   scratch_release(scratch);
@@ -425,7 +523,7 @@ START_TEST(decode_borrows_plain_bytes_from_the_key) {
   kv_buf_init(&key);
   kv_buf_init(&scratch);
   struct kv_datum value, plain = bytes_of(KV_TEXT, "plain", 5);
-  kv_key_append(&key, (struct kv_key_part){false, false}, &plain);
+  kv_key_append(&key, (struct kv_key_part){0}, &plain);
   struct kv_slice rest = kv_buf_slice(&key);
   kv_status status = kv_key_decode(&rest, (struct kv_key_part){0}, &scratch, &value, NULL);
   ck_assert_int_eq(status, KV_OK);
@@ -437,19 +535,19 @@ START_TEST(decode_borrows_plain_bytes_from_the_key) {
 END_TEST
 
 /* What decodes must be what kv_key_append gives for the decoded values. */
-static void assert_canonical_or_corrupt(struct kv_slice key, size_t n, unsigned descending,
+static void assert_canonical_or_corrupt(struct kv_slice key, size_t n, unsigned shape,
                                         struct kv_buf *scratch, uint64_t seed) {
   uint8_t *copy = kv_alloc(key.size, 1);
   expect(copy, "memory", seed);
   if (key.size) memcpy(copy, key.data, key.size);
   struct kv_datum values[COLUMNS_MAX];
   key = kv_slice_of(copy, key.size);
-  kv_status status = decode_all(key, n, descending, scratch, values);
+  kv_status status = decode_all(key, n, shape, scratch, values);
   if (status == KV_OK) {
     struct kv_buf again;
     kv_buf_init(&again);
     for (size_t i = 0; i < n; i++) {
-      kv_key_append(&again, part_at(i, n, descending), &values[i]);
+      kv_key_append(&again, part_at(i, n, shape), &values[i]);
     }
     expect(kv_slice_equal(kv_buf_slice(&again), key), "canonical", seed);
     kv_buf_release(&again);
@@ -469,16 +567,16 @@ START_TEST(decode_of_flipped_and_truncated_keys_is_canonical_or_corrupt) {
   for (int round = 0; round < 3000; round++) {
     struct row row;
     random_row(&random, 1 + harness_below(&random, COLUMNS_MAX), &row);
-    unsigned descending = (unsigned)harness_below(&random, 8);
-    encode(&key, &row, descending);
+    unsigned shape = (unsigned)harness_below(&random, SHAPES);
+    encode(&key, &row, shape);
     for (size_t size = 0; size <= key.size; size++) {
       struct kv_slice cut = kv_slice_of(key.data, size);
-      assert_canonical_or_corrupt(cut, row.n, descending, scratch, seed);
+      assert_canonical_or_corrupt(cut, row.n, shape, scratch, seed);
     }
     for (size_t i = 0; i < key.size; i++) {
       uint8_t flip = (uint8_t)(1 << harness_below(&random, 8));
       key.data[i] ^= flip;
-      assert_canonical_or_corrupt(kv_buf_slice(&key), row.n, descending, scratch, seed);
+      assert_canonical_or_corrupt(kv_buf_slice(&key), row.n, shape, scratch, seed);
       key.data[i] ^= flip;
     }
   }
@@ -500,7 +598,7 @@ START_TEST(decode_of_random_bytes_is_canonical_or_corrupt) {
     size_t size = harness_below(&random, sizeof bytes + 1);
     for (size_t i = 0; i < size; i++) bytes[i] = PICK(&random, alphabet);
     assert_canonical_or_corrupt(kv_slice_of(bytes, size), 1 + harness_below(&random, COLUMNS_MAX),
-                                (unsigned)harness_below(&random, 8), scratch, seed);
+                                (unsigned)harness_below(&random, SHAPES), scratch, seed);
   }
   scratch_release(scratch);
 }
@@ -512,37 +610,49 @@ static const struct {
   size_t size;
   struct kv_key_part part;
 } bad[] = {
-    {"", 0, {false, true}},
-    {"\x00", 1, {false, true}},
-    {"\x10", 1, {true, true}},
-    {"\x10z", 2, {false, true}},                                       /* bytes behind */
-    {"\x20\xbf\xf0\0\0\0\0\0", 8, {false, true}},                      /* short double */
-    {"\x20\xbf\xf0\0\0\0\0\0\0z", 10, {false, true}},                  /* bytes behind */
-    {"\x20\x7f\xff\xff\xff\xff\xff\xff\xff", 9, {false, true}},        /* -0.0 */
-    {"\x20\xff\xf8\0\0\0\0\0\0", 9, {false, true}},                    /* NaN */
-    {"\x20\xff\xf8\0\0\0\0\0\0\0\0", 11, {false, true}},               /* NaN with rest */
-    {"\x20\x00\x07\xff\xff\xff\xff\xff\xff\0\0", 11, {false, true}},   /* NaN, negative */
-    {"\x20\xc3\x40\0\0\0\0\0\0", 9, {false, true}},                    /* no rest */
-    {"\x20\xc3\x40\0\0\0\0\0\0\0", 10, {false, true}},                 /* half a rest */
-    {"\x20\xc3\x40\0\0\0\0\0\0\0\x02", 11, {false, true}},             /* rest is a double more */
-    {"\x20\xc3\xdf\xff\xff\xff\xff\xff\xff\x04\0", 11, {false, true}}, /* INT64_MAX + 1 */
-    {"\x20\xc3\xdf\xff\xff\xff\xff\xff\xff\xff\xff", 11, {false, true}},
-    {"\x20\xc3\xe0\0\0\0\0\0\0\0\x01", 11, {false, true}}, /* 2^63 + 1 */
-    {"\x20\xff\xf0\0\0\0\0\0\0\0\x01", 11, {false, true}}, /* infinity + 1 */
+    {"", 0, {.last = true}},
+    {"\x00", 1, {.last = true}},
+    {"\x10", 1, {.descending = true, .last = true}},
+    {"\x10z", 2, {.last = true}},                                       /* bytes behind */
+    {"\x20\xbf\xf0\0\0\0\0\0", 8, {.last = true}},                      /* short double */
+    {"\x20\xbf\xf0\0\0\0\0\0\0z", 10, {.last = true}},                  /* bytes behind */
+    {"\x20\x7f\xff\xff\xff\xff\xff\xff\xff", 9, {.last = true}},        /* -0.0 */
+    {"\x20\xff\xf8\0\0\0\0\0\0", 9, {.last = true}},                    /* NaN */
+    {"\x20\xff\xf8\0\0\0\0\0\0\0\0", 11, {.last = true}},               /* NaN with rest */
+    {"\x20\x00\x07\xff\xff\xff\xff\xff\xff\0\0", 11, {.last = true}},   /* NaN, negative */
+    {"\x20\xc3\x40\0\0\0\0\0\0", 9, {.last = true}},                    /* no rest */
+    {"\x20\xc3\x40\0\0\0\0\0\0\0", 10, {.last = true}},                 /* half a rest */
+    {"\x20\xc3\x40\0\0\0\0\0\0\0\x02", 11, {.last = true}},             /* rest is a double more */
+    {"\x20\xc3\xdf\xff\xff\xff\xff\xff\xff\x04\0", 11, {.last = true}}, /* INT64_MAX + 1 */
+    {"\x20\xc3\xdf\xff\xff\xff\xff\xff\xff\xff\xff", 11, {.last = true}},
+    {"\x20\xc3\xe0\0\0\0\0\0\0\0\x01", 11, {.last = true}}, /* 2^63 + 1 */
+    {"\x20\xff\xf0\0\0\0\0\0\0\0\x01", 11, {.last = true}}, /* infinity + 1 */
     {"\x30"
      "a",
      2,
-     {false, false}}, /* no end mark */
+     {0}}, /* no end mark */
     {"\x30"
      "a\0",
      3,
-     {false, false}}, /* half an end mark */
+     {0}}, /* half an end mark */
     {"\x30"
      "a\0\x02\0\x01",
      6,
-     {false, false}},                   /* an unknown mark */
-    {"\x30\0\xff", 3, {false, false}},  /* an escape, then nothing */
-    {"\xcf\xff\xfe!", 4, {true, true}}, /* bytes behind */
+     {0}}, /* an unknown mark */
+    {"\x30"
+     "aB",
+     3,
+     {.last = true, .collation = KV_NOCASE}}, /* not folded */
+    {"\x30"
+     "a\0b",
+     4,
+     {.last = true, .collation = KV_NOCASE}}, /* not folded behind NUL */
+    {"\x30"
+     "a ",
+     3,
+     {.last = true, .collation = KV_RTRIM}},                  /* a space at the end */
+    {"\x30\0\xff", 3, {0}},                                   /* an escape, then nothing */
+    {"\xcf\xff\xfe!", 4, {.descending = true, .last = true}}, /* bytes behind */
 };
 enum { BAD = sizeof bad / sizeof *bad };
 
@@ -563,7 +673,7 @@ START_TEST(decode_without_memory_is_nomem) {
   struct kv_buf key, scratch;
   kv_buf_init(&key);
   kv_buf_init(&scratch);
-  struct kv_key_part part = {true, false};
+  struct kv_key_part part = {.descending = true};
   struct kv_datum value, text = bytes_of(KV_TEXT, "text", 4);
   kv_key_append(&key, part, &text);
   struct kv_slice rest = kv_buf_slice(&key);
@@ -587,7 +697,7 @@ START_TEST(append_without_memory_sticks) {
     struct kv_buf key;
     kv_buf_init(&key);
     (void)kv_mem_fail_nth(n, 0);
-    kv_key_append(&key, (struct kv_key_part){true, false}, &value);
+    kv_key_append(&key, (struct kv_key_part){.descending = true}, &value);
     uint64_t made = kv_mem_fail_nth(0, 0);
     kv_status status = key.status;
     kv_buf_release(&key);
@@ -658,18 +768,19 @@ START_TEST(successor_of_leading_columns_bounds_their_rows) {
     struct row row;
     struct sample wanted;
     random_row(&random, 2, &row);
-    unsigned descending = (unsigned)harness_below(&random, 4);
+    unsigned shape = (unsigned)harness_below(&random, SHAPES);
     neighbour(&random, &row.columns[0], &wanted);
     wanted.datum.bytes.data = wanted.bytes;
-    encode(&key, &row, descending);
+    encode(&key, &row, shape);
     kv_buf_clear(&low);
     kv_buf_clear(&high);
-    kv_key_append(&low, part_at(0, 2, descending), &wanted.datum);
-    kv_key_append(&high, part_at(0, 2, descending), &wanted.datum);
+    kv_key_append(&low, part_at(0, 2, shape), &wanted.datum);
+    kv_key_append(&high, part_at(0, 2, shape), &wanted.datum);
     bool bounded = kv_key_prefix_successor(&high);
     bool inside = kv_slice_compare(kv_buf_slice(&low), kv_buf_slice(&key)) <= 0 &&
                   (!bounded || kv_slice_compare(kv_buf_slice(&key), kv_buf_slice(&high)) < 0);
-    bool equal = compare_values(&wanted.datum, &row.columns[0].datum) == 0;
+    kv_collation collation = part_at(0, 2, shape).collation;
+    bool equal = compare_values(collation, &wanted.datum, &row.columns[0].datum) == 0;
     expect(inside == equal, "range", seed);
   }
   kv_buf_release(&low);
@@ -687,6 +798,9 @@ int main(void) {
   tcase_add_test(tests, equal_numbers_are_equal_bytes);
   tcase_add_test(tests, text_and_blob_of_equal_bytes_differ);
   tcase_add_test(tests, encodings_are_as_documented);
+  tcase_add_test(tests, texts_are_folded_to_what_their_collation_compares);
+  tcase_add_test(tests, folded_bytes_are_escaped_as_others);
+  tcase_add_test(tests, ambiguous_texts_have_others_that_fold_alike);
   tcase_add_test(tests, type_byte_is_the_first_byte);
   tcase_add_test(tests, append_without_memory_sticks);
   suite_add_tcase(suite, tests);
