@@ -1,5 +1,7 @@
 /* The entry point. Loading registers modules and functions on one connection; the library stays loaded
 ** (it owns process-wide state). Loading it again on the same connection changes nothing. */
+#include "colfam.h"
+
 #include "sqlite_api.h"
 
 #ifndef SQLITE_CORE
@@ -48,9 +50,7 @@ static int is_loaded(sqlite3 *db) {
 }
 
 __attribute__((visibility("default"))) int sqlite3_colfam_init(sqlite3 *db, char **message,
-                                                               const sqlite3_api_routines *api);
-
-int sqlite3_colfam_init(sqlite3 *db, char **message, const sqlite3_api_routines *api) {
+                                                               const sqlite3_api_routines *api) {
 #ifdef SQLITE_CORE
   (void)api;
 #else

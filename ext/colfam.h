@@ -1,0 +1,95 @@
+/* colfam for C programs: one call that reads many keys of several tables, past SQL's parser and one value at
+** a time. The library is loaded or linked as ever; its functions come over a connection, as a pointer:
+**
+**   const struct colfam_api *api = NULL;
+**   sqlite3_prepare_v2(db, "SELECT colfam_api(?1)", -1, &statement, NULL);
+**   sqlite3_bind_pointer(statement, 1, &api, COLFAM_API_POINTER, NULL);
+**   sqlite3_step(statement);
+**   sqlite3_finalize(statement);
+**
+** api stays NULL when the library does not know the function. It is good until the connection is closed.
+** This header needs sqlite3.h only, and may be used from C11 and C++.
+** Thread rule: api and results belong to their connection: no two threads at a time in any of them. */
+#ifndef COLFAM_H
+#define COLFAM_H
+
+#include <sqlite3.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The entry point, for programs that link the library: give it to sqlite3_auto_extension. */
+struct sqlite3_api_routines;
+int sqlite3_colfam_init(sqlite3 *db, char **message, const struct sqlite3_api_routines *api);
+
+/* One SQL value. */
+struct colfam_value {
+  int type; /* SQLITE_INTEGER, SQLITE_FLOAT, SQLITE_TEXT, SQLITE_BLOB or SQLITE_NULL */
+  sqlite3_int64 integer;
+  double real;
+  const void *bytes;  /* of a text (UTF-8, no NUL needed or promised) or blob; NULL when empty */
+  sqlite3_int64 size; /* in bytes */
+};
+
+/* Keys of one table, one after another, each of as many values as the key has columns, in the key's order
+** (a table without a primary key: its rowid). A value is compared as a bound parameter is by
+** `column = ?`: the column's affinity is applied to it. NULL equals nothing. */
+struct colfam_keys {
+  const struct colfam_value *values; /* count * columns */
+  sqlite3_int64 count;
+  int columns; /* of a key */
+};
+
+struct colfam_request {
+  const char *table;       /* as in SQL: "t", "aux.t", "\"odd name\"" */
+  struct colfam_keys keys; /* in any order, also several times the same; borrowed for the call */
+};
+
+/* The rows that a multi_get found. Values are not copied: a result keeps the blocks, memtables and pending
+** writes alive in which they lie, and the files. It stays as it is whatever happens to the table later
+** (writes, COMMIT, ROLLBACK, DROP), and may be read and freed after sqlite3_close too. */
+struct colfam_result;
+
+/* Answers of may_exist. exists gives ABSENT or PRESENT. */
+#define COLFAM_ABSENT 0
+#define COLFAM_PRESENT 1
+#define COLFAM_UNKNOWN 2 /* not told without reading a block */
+
+#define COLFAM_API_VERSION 1
+#define COLFAM_API_POINTER "colfam_api_ptr"
+
+/* Members are only ever added at the end, each with a new version.
+** A call reads all its requests at one snapshot (of each database file): that of the transaction in
+** progress, else of a read transaction of its own, which ends with it. It sees the connection's pending
+** writes. All functions that give an int give SQLITE_OK or an error code. `message`, when not NULL, then
+** gets a text to be freed with sqlite3_free, or NULL. */
+struct colfam_api {
+  int version; /* of the library: COLFAM_API_VERSION or above */
+  int size;    /* of the library's struct, in bytes */
+
+  int (*multi_get)(const struct colfam_api *api, const struct colfam_request *requests, int count,
+                   struct colfam_result **result, char **message);
+  /* answers[i] for the i-th key, counted over all requests. Cheaper than multi_get: no value is touched. */
+  int (*exists)(const struct colfam_api *api, const struct colfam_request *requests, int count,
+                unsigned char *answers, char **message);
+  /* From filters, fences and memory alone: no block is read. */
+  int (*may_exist)(const struct colfam_api *api, const struct colfam_request *requests, int count,
+                   unsigned char *answers, char **message);
+
+  /* Whether the key of that request was found: 1 or 0. Numbers count from 0, as in the requests. */
+  int (*found)(const struct colfam_result *result, int request, sqlite3_int64 key);
+  /* Columns that the table was declared with. */
+  int (*column_count)(const struct colfam_result *result, int request);
+  /* A column of a row that was found; column -1 is the rowid of a table that has one. Bytes are borrowed
+  ** from the result. SQLITE_RANGE when there is no such row or column. */
+  int (*column)(struct colfam_result *result, int request, sqlite3_int64 key, int column,
+                struct colfam_value *value);
+  void (*free_result)(struct colfam_result *result); /* NULL is allowed */
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
