@@ -115,6 +115,8 @@ int colfam_anchor_begin(struct colfam_conn *conn, const char *text, struct colfa
   rc = find_vtab(conn, &name, &anchor->vtab, message);
   if (rc == SQLITE_OK)
     rc = hold_transaction(conn->db, anchor->vtab->database, &anchor->hold, message);
+  /* The transaction may have found a newer schema, for which SQLite makes new objects. */
+  if (rc == SQLITE_OK) rc = find_vtab(conn, &name, &anchor->vtab, message);
   if (rc == SQLITE_OK) rc = take_view(anchor, message);
   sqlite3_free(name.memory);
   if (rc != SQLITE_OK) colfam_anchor_end(anchor);

@@ -623,6 +623,24 @@ START_TEST(functions_leave_no_read_transaction_behind) {
 }
 END_TEST
 
+/* The schema is read again in the middle of the call, which gives the table a new object. */
+START_TEST(functions_after_another_connection_changed_the_schema) {
+  make_numbers();
+  sqlite3 *other = sql_open(sql_path("app.db"));
+  sql_rows(db, "SELECT colfam_may_exist('t', 3)", "0");
+  sql_ok(other, "CREATE TABLE x(y)");
+  sql_rows(db, "SELECT colfam_may_exist('t', 3)", "0");
+  sql_ok(other, "CREATE TABLE z(y)");
+  sql_rows(db, "SELECT rows FROM colfam_files('t')", "100");
+  sql_ok(other, "DROP TABLE t; CREATE VIRTUAL TABLE t USING colfam(a TEXT, b, PRIMARY KEY(a, b));"
+                "INSERT INTO t VALUES('a', 1)");
+  sql_rows(db, "SELECT colfam_may_exist('t', 'a', 1)", "1");
+  sql_ok(other, "DROP TABLE t");
+  sql_fails(db, "SELECT colfam_may_exist('t', 'a', 1)", SQLITE_ERROR, "no such table: t");
+  sql_close(other);
+}
+END_TEST
+
 START_TEST(functions_in_memory_databases) {
   sqlite3 *memory = sql_open(":memory:");
   sql_ok(memory, "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY); INSERT INTO t VALUES(1);"
@@ -696,6 +714,7 @@ static Suite *suite(void) {
   add_inspection(tc);
   add_check(tc);
   tcase_add_test(tc, functions_leave_no_read_transaction_behind);
+  tcase_add_test(tc, functions_after_another_connection_changed_the_schema);
   tcase_add_test(tc, functions_in_memory_databases);
   tcase_add_test(tc, functions_outlive_interleaved_writes);
   suite_add_tcase(s, tc);
