@@ -9,6 +9,8 @@
 
 #include "error.h"
 
+#define TABLE_WANTED "the name of a table: ('t')"
+
 /* What a module is registered with. */
 struct tvf_module {
   struct colfam_conn *conn;
@@ -67,20 +69,31 @@ static int find_argument(const sqlite3_index_info *info, int column) {
   return found;
 }
 
+int colfam_tvf_take_argument(sqlite3_index_info *info, int column, const char *name,
+                             const char *wanted, char **message) {
+  int argument = find_argument(info, column);
+  if (argument == -2) return SQLITE_CONSTRAINT;
+  if (argument == -1) return colfam_error(message, SQLITE_ERROR, "%s needs %s", name, wanted);
+  info->aConstraintUsage[argument].argvIndex = 1;
+  info->aConstraintUsage[argument].omit = 1;
+  return SQLITE_OK;
+}
+
+int colfam_tvf_copy_argument(sqlite3_value *value, const char *name, const char *wanted,
+                             char **argument, char **message) {
+  if (sqlite3_value_type(value) != SQLITE_TEXT)
+    return colfam_error(message, SQLITE_ERROR, "%s needs a text, %s", name, wanted);
+  const unsigned char *text = sqlite3_value_text(value);
+  *argument = text ? sqlite3_mprintf("%s", text) : NULL;
+  return *argument ? SQLITE_OK : SQLITE_NOMEM;
+}
+
 static int tvf_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   const struct colfam_tvf *tvf = ((struct tvf_vtab *)vtab)->module->tvf;
   info->estimatedRows = 100;
   info->estimatedCost = 1000;
   if (!tvf->takes_table) return SQLITE_OK;
-  int argument = find_argument(info, tvf->column_count);
-  if (argument == -2) return SQLITE_CONSTRAINT;
-  if (argument == -1) {
-    return colfam_error(&vtab->zErrMsg, SQLITE_ERROR, "%s needs the name of a table: %s('t')",
-                        tvf->name, tvf->name);
-  }
-  info->aConstraintUsage[argument].argvIndex = 1;
-  info->aConstraintUsage[argument].omit = 1;
-  return SQLITE_OK;
+  return colfam_tvf_take_argument(info, tvf->column_count, tvf->name, TABLE_WANTED, &vtab->zErrMsg);
 }
 
 static int tvf_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **cursor) {
@@ -106,18 +119,6 @@ static int tvf_close(sqlite3_vtab_cursor *base) {
   return SQLITE_OK;
 }
 
-/* The argument as text: nothing but text names a table, and a silent "no rows" would look like "sound". */
-static int take_argument(struct tvf_cursor *cursor, const struct colfam_tvf *tvf,
-                         sqlite3_value *value) {
-  if (sqlite3_value_type(value) != SQLITE_TEXT) {
-    return colfam_error(&cursor->base.pVtab->zErrMsg, SQLITE_ERROR,
-                        "%s: the name of a table is a text: %s('t')", tvf->name, tvf->name);
-  }
-  const unsigned char *text = sqlite3_value_text(value);
-  if (text) cursor->table = sqlite3_mprintf("%s", text);
-  return cursor->table ? SQLITE_OK : SQLITE_NOMEM;
-}
-
 static int tvf_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, int argc,
                       sqlite3_value **argv) {
   (void)idx_num, (void)idx_str;
@@ -125,7 +126,8 @@ static int tvf_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_st
   const struct tvf_module *module = ((struct tvf_vtab *)base->pVtab)->module;
   cursor_clear(cursor);
   if (argc > 0) {
-    int rc = take_argument(cursor, module->tvf, argv[0]);
+    int rc = colfam_tvf_copy_argument(argv[0], module->tvf->name, TABLE_WANTED, &cursor->table,
+                                      &base->pVtab->zErrMsg);
     if (rc) return rc;
   }
   char *message = NULL;

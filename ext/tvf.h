@@ -23,6 +23,15 @@ struct colfam_tvf {
 /* `tvf` is static storage. The module holds a reference to conn. */
 int colfam_tvf_register(struct colfam_conn *conn, const struct colfam_tvf *tvf);
 
+/* For xBestIndex: the hidden column `column` is the one argument, and must be given: SQLITE_CONSTRAINT for a plan
+** without it, SQLITE_ERROR with a message for a statement without it. `wanted` says what it is. */
+int colfam_tvf_take_argument(sqlite3_index_info *info, int column, const char *name,
+                             const char *wanted, char **message);
+/* For xFilter: a copy of the argument (sqlite3_malloc). What is no text is an error: a silent "no rows" would
+** look like an answer. */
+int colfam_tvf_copy_argument(sqlite3_value *value, const char *name, const char *wanted,
+                             char **argument, char **message);
+
 extern const struct colfam_tvf colfam_stats_tvf;
 extern const struct colfam_tvf colfam_families_tvf;
 extern const struct colfam_tvf colfam_files_tvf;

@@ -379,9 +379,9 @@ START_TEST(files_and_check_want_a_table) {
     snprintf(sql, sizeof sql, "SELECT * FROM %s()", name);
     sql_fails(db, sql, SQLITE_ERROR, text);
     snprintf(sql, sizeof sql, "SELECT * FROM %s(NULL)", name);
-    sql_fails(db, sql, SQLITE_ERROR, "is a text");
+    sql_fails(db, sql, SQLITE_ERROR, "needs a text");
     snprintf(sql, sizeof sql, "SELECT * FROM %s(12)", name);
-    sql_fails(db, sql, SQLITE_ERROR, "is a text");
+    sql_fails(db, sql, SQLITE_ERROR, "needs a text");
     snprintf(sql, sizeof sql, "SELECT * FROM %s('absent')", name);
     sql_fails(db, sql, SQLITE_ERROR, "absent");
     snprintf(sql, sizeof sql, "SELECT * FROM %s('plain')", name);
