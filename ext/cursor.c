@@ -469,6 +469,8 @@ static int declared_column(struct cursor *cursor, struct kv_slice key, int colum
   struct kv_slice value;
   int rc = colfam_row_result_of_key(schema_of(cursor), key, column, context, &told);
   if (rc == SQLITE_OK && !told) {
+    bool is_value = schema_of(cursor)->columns[column].value_index >= 0;
+    if (is_value && sqlite3_vtab_nochange(context)) return SQLITE_OK;
     rc = row_value(cursor, &value);
     if (rc != SQLITE_OK) return rc;
     rc = colfam_row_result(schema_of(cursor), key, value, column, context);

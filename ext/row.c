@@ -302,6 +302,30 @@ static bool value_datum(struct kv_slice value, int index, struct kv_datum *datum
   return true;
 }
 
+static bool is_kept(const struct colfam_schema *schema, sqlite3_value **values, int column) {
+  return schema->columns[column].value_index >= 0 && sqlite3_value_nochange(values[column]);
+}
+
+bool colfam_row_is_partial(const struct colfam_schema *schema, sqlite3_value **values) {
+  for (int i = 0; i < schema->column_count; i++)
+    if (is_kept(schema, values, i)) return true;
+  return false;
+}
+
+int colfam_row_complete(struct colfam_row *row, const struct colfam_schema *schema,
+                        sqlite3_value **values, struct kv_slice old_value) {
+  struct parts parts;
+  struct column_reader reader;
+  if (!split_value(old_value, &parts)) return SQLITE_CORRUPT_VTAB;
+  read_columns(&reader, &parts);
+  for (int i = 0; i < schema->column_count; i++) {
+    if (schema->columns[i].value_index < 0) continue;
+    if (!next_column(&reader)) return SQLITE_CORRUPT_VTAB;
+    if (is_kept(schema, values, i)) row->datums[i] = datum_of_column(&reader);
+  }
+  return SQLITE_OK;
+}
+
 static int fix_at(struct kv_slice fixes, int key_index) {
   size_t byte = (size_t)key_index / 4;
   return byte < fixes.size ? fixes.data[byte] >> (key_index % 4 * 2) & 3 : FIX_NONE;

@@ -27,6 +27,11 @@ void colfam_row_release(struct colfam_row *row);
 ** table's alias column the datum is left as given. */
 int colfam_row_set(struct colfam_row *row, const struct colfam_schema *schema,
                    sqlite3_value **values);
+/* UPDATE hands over only what it sets: whether a value column is left as it was, and the datums of such
+** columns from the old row's value, borrowed. SQLITE_CORRUPT_VTAB when that is no row of this schema. */
+bool colfam_row_is_partial(const struct colfam_schema *schema, sqlite3_value **values);
+int colfam_row_complete(struct colfam_row *row, const struct colfam_schema *schema,
+                        sqlite3_value **values, struct kv_slice old_value);
 /* The first column, in table order, that is NULL though NOT NULL; -1 when all is well. */
 int colfam_row_null_column(const struct colfam_row *row, const struct colfam_schema *schema);
 /* Encode row->key (from the key columns, or rowid) and row->value. SQLITE_TOOBIG for a key over

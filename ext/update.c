@@ -160,11 +160,20 @@ static int encode_old_key(struct change *change, sqlite3_value *value) {
   return change->at->old_key.status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
 }
 
+static int set_new_row(struct change *change, sqlite3_value **argv, const struct kv_value *old) {
+  int rc = colfam_row_set(&change->at->row, change->schema, argv + 2);
+  if (rc == SQLITE_OK && old->found)
+    rc = colfam_row_complete(&change->at->row, change->schema, argv + 2, old->bytes);
+  if (rc != SQLITE_CORRUPT_VTAB) return rc;
+  return colfam_vtab_error(change->vtab, rc, "table %s: the value of a row is damaged",
+                           change->schema->table);
+}
+
 /* Columns to row, key and value, with the checks that an ordinary table makes before it looks for
-** conflicts. */
-static int encode_new_row(struct change *change, sqlite3_value **argv) {
+** conflicts. `old` has the value of the row before, when it was fetched. */
+static int encode_new_row(struct change *change, sqlite3_value **argv, const struct kv_value *old) {
   const struct colfam_schema *schema = change->schema;
-  int rc = colfam_row_set(&change->at->row, schema, argv + 2);
+  int rc = set_new_row(change, argv, old);
   if (rc == SQLITE_OK && schema->key_form == COLFAM_KEY_ROWID) rc = new_rowid(change, argv);
   if (rc != SQLITE_OK) return rc;
   int null_column = colfam_row_null_column(&change->at->row, schema);
@@ -222,7 +231,8 @@ static int do_delete(struct change *change) {
 }
 
 static int do_insert(struct change *change, sqlite3_value **argv, sqlite3_int64 *rowid) {
-  int rc = encode_new_row(change, argv);
+  static const struct kv_value no_old = {.found = false};
+  int rc = encode_new_row(change, argv, &no_old);
   if (rc != SQLITE_OK) return rc;
   bool taken;
   rc = resolve_conflict(change, &taken);
@@ -246,13 +256,25 @@ static int move_row(struct change *change) {
   return rc;
 }
 
+/* Whether the row is there, and its value when some columns keep theirs. */
+static int find_old_row(struct change *change, sqlite3_value **argv, struct kv_value *old,
+                        bool *found) {
+  struct kv_slice key = kv_buf_slice(&change->at->old_key);
+  if (!colfam_row_is_partial(change->schema, argv + 2)) return exists(change, key, found);
+  struct kv_err err = {0};
+  kv_status status = kv_get(change->txn->base, change->txn->batch, key, old, &err);
+  *found = old->found;
+  return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
+}
+
 /* A row that an earlier step of the same statement replaced is no longer there to be updated. */
 static int do_update(struct change *change, sqlite3_value **argv) {
-  bool found;
-  int rc = exists(change, kv_buf_slice(&change->at->old_key), &found);
+  struct kv_value old = {.found = false};
+  bool found = false;
+  int rc = find_old_row(change, argv, &old, &found);
+  if (rc == SQLITE_OK && found) rc = encode_new_row(change, argv, &old);
+  kv_value_release(&old);
   if (rc != SQLITE_OK || !found) return rc;
-  rc = encode_new_row(change, argv);
-  if (rc != SQLITE_OK) return rc;
   if (kv_slice_equal(kv_buf_slice(&change->at->old_key), kv_buf_slice(&change->at->row.key)))
     return put(change, 0);
   return move_row(change);

@@ -1,0 +1,144 @@
+/* UPDATE hands over only the columns that it sets; the others stay as they are, bit for bit and unread. Every
+** statement runs on an ordinary table and on a colfam table of the same columns. */
+#include <stdio.h>
+#include <string.h>
+
+#include "harness_sql.h"
+
+static sqlite3 *db;
+
+static void open_database(void) {
+  db = sql_open(sql_path("updates.db"));
+}
+
+static void close_database(void) {
+  sql_close(db);
+}
+
+/* Columns, and what follows them in the ordinary table. */
+static const char *const shapes[][2] = {
+    {"k INT PRIMARY KEY, a, b TEXT, c REAL, d", " WITHOUT ROWID"},
+    {"k INTEGER PRIMARY KEY, a, b TEXT, c REAL, d", ""},
+    {"a, k INT, b TEXT, c REAL, d, PRIMARY KEY(k DESC)", " WITHOUT ROWID"},
+    {"k INT, a, b TEXT, c REAL NOT NULL, d, PRIMARY KEY(c, k)", " WITHOUT ROWID"},
+    {"k INT, a, b TEXT, c REAL, d", ""},
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+static void make_tables(const char *const shape[2]) {
+  sql_okf(db, "CREATE TABLE o(%s)%s", shape[0], shape[1]);
+  sql_okf(db, "CREATE VIRTUAL TABLE t USING colfam(%s)", shape[0]);
+}
+
+/* The statement on both, written with @ for the table's name; both must work or fail alike. */
+static void both(const char *sql) {
+  int codes[2];
+  for (int i = 0; i < 2; i++) {
+    char *text = sqlite3_mprintf("%s", sql);
+    for (char *at = strchr(text, '@'); at; at = strchr(at, '@')) *at = "ot"[i];
+    codes[i] = sqlite3_exec(db, text, NULL, NULL, NULL);
+    sqlite3_free(text);
+  }
+  ck_assert_msg(codes[0] == codes[1], "%s: ordinary %d, colfam %d", sql, codes[0], codes[1]);
+}
+
+static void same(const char *after) {
+  static const char columns[] = "SELECT k, typeof(k), hex(a), typeof(a), hex(b), typeof(b), c,"
+                                " typeof(c), hex(d), typeof(d) FROM %s ORDER BY k";
+  char *ordinary = sqlite3_mprintf(columns, "o"), *colfam = sqlite3_mprintf(columns, "t");
+  char *a = sql_query(db, ordinary), *b = sql_query(db, colfam);
+  ck_assert_msg(strcmp(a, b) == 0, "%s:\n%s\nordinary:\n%s", after, b, a);
+  sqlite3_free(a);
+  sqlite3_free(b);
+  sqlite3_free(ordinary);
+  sqlite3_free(colfam);
+}
+
+static void fill(void) {
+  both("INSERT INTO @(k, a, b, c, d) VALUES"
+       "(1, NULL, 'text', 1, x'00ff'), (2, 'a' || char(0) || 'b', NULL, 2.5, 1.0),"
+       "(3, -0.0, CAST(x'fffe41' AS TEXT), -0.0, zeroblob(300)),"
+       "(4, 9007199254740993, 4, 4, ''), (5, x'', '', 5, printf('%.*c', 700, 'x')),"
+       "(6, 1e999, '6', 6, -1e999), (7, 'seven', 'seven', 7.25, 7)");
+}
+
+static const char *const updates[] = {
+    "UPDATE @ SET a = 'new' WHERE k = 3",
+    "UPDATE @ SET b = k + 1, d = a",
+    "UPDATE @ SET c = c + 1 WHERE k IN (2, 3, 5, 99)",
+    "UPDATE @ SET a = a, d = d",
+    "UPDATE @ SET k = k + 100",
+    "UPDATE @ SET k = k + 1",
+    "UPDATE OR REPLACE @ SET k = k + 2 WHERE k < 5",
+    "UPDATE OR REPLACE @ SET k = 6 WHERE k = 1",
+    "UPDATE OR IGNORE @ SET k = 6, b = 'moved' WHERE k < 4",
+    "UPDATE OR FAIL @ SET k = k * 2, a = 'doubled'",
+    "UPDATE @ SET k = NULL WHERE k = 2",
+    "WITH r(i, x) AS (VALUES(2, 'from'), (5, NULL)) UPDATE @ SET a = x FROM r WHERE k = i",
+    "WITH r(i, x) AS (VALUES(2, 20), (5, 50)) UPDATE @ SET k = x, b = a FROM r WHERE k = i",
+    "UPDATE @ SET (a, b) = (SELECT max(k), 'all' FROM @) WHERE d IS NOT NULL",
+    "BEGIN; UPDATE @ SET a = 1; UPDATE @ SET b = 2; UPDATE @ SET k = k + 50 WHERE k > 2; COMMIT",
+    "BEGIN; UPDATE @ SET a = 1; SAVEPOINT s; UPDATE @ SET d = 2; ROLLBACK TO s; COMMIT",
+};
+enum { UPDATES = sizeof updates / sizeof *updates };
+
+/* From the batch, from the log and from files. */
+START_TEST(columns_that_are_not_set_stay_as_they_are) {
+  static const char *const places[] = {"", "INSERT INTO t(t) VALUES('flush')"};
+  for (int i = 0; i < UPDATES; i++) {
+    for (int place = 0; place < 3; place++) {
+      make_tables(shapes[_i]);
+      if (place == 2) sql_ok(db, "BEGIN");
+      fill();
+      if (place < 2) sql_ok(db, places[place]);
+      if (place < 2 || strncmp(updates[i], "BEGIN", 5) != 0) both(updates[i]);
+      same(updates[i]);
+      if (!sqlite3_get_autocommit(db)) sql_ok(db, "COMMIT");
+      same(updates[i]);
+      sql_rows(db, "SELECT * FROM colfam_check('t')", "");
+      sql_ok(db, "DROP TABLE o; DROP TABLE t");
+    }
+  }
+}
+END_TEST
+
+START_TEST(long_values_that_are_not_set_are_not_handed_over) {
+  sqlite3_int64 largest, highest;
+  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, a, b, memtable_bytes = "
+             "1073741824); INSERT INTO t VALUES(1, 'old', zeroblob(8000000)), (2, 'old', 'x')");
+  for (int flushed = 0; flushed < 2; flushed++) {
+    sql_ok(db, "BEGIN");
+    ck_assert_int_eq(sqlite3_status64(SQLITE_STATUS_MALLOC_SIZE, &largest, &highest, 1), SQLITE_OK);
+    sql_ok(db, "UPDATE t SET a = 'new'; UPDATE t SET a = 'newer' WHERE k = 1");
+    ck_assert_int_eq(sqlite3_status64(SQLITE_STATUS_MALLOC_SIZE, &largest, &highest, 0), SQLITE_OK);
+    ck_assert_msg(highest < 1000000, "%lld bytes at once", highest);
+    sql_ok(db, "COMMIT");
+    sql_rows(db, "SELECT k, a, length(b), b = zeroblob(8000000) FROM t",
+             "1|newer|8000000|1\n2|new|1|0");
+    sql_ok(db, "INSERT INTO t(t) VALUES('flush')");
+  }
+}
+END_TEST
+
+/* The row as it is then, not as it was when UPDATE read it. */
+START_TEST(a_row_replaced_on_the_way_keeps_its_new_columns) {
+  make_tables(shapes[_i]);
+  fill();
+  both("UPDATE OR REPLACE @ SET k = k + 1 WHERE k < 4");
+  same("chain");
+  both("UPDATE OR REPLACE @ SET k = 5");
+  same("all to one");
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("sql_updates");
+  TCase *tcase = tcase_create("updates");
+  tcase_set_timeout(tcase, 120);
+  tcase_add_checked_fixture(tcase, open_database, close_database);
+  tcase_add_loop_test(tcase, columns_that_are_not_set_stay_as_they_are, 0, SHAPES);
+  tcase_add_test(tcase, long_values_that_are_not_set_are_not_handed_over);
+  tcase_add_loop_test(tcase, a_row_replaced_on_the_way_keeps_its_new_columns, 0, SHAPES);
+  suite_add_tcase(suite, tcase);
+  return harness_run(suite);
+}
