@@ -196,7 +196,12 @@ static int open_scan(struct cursor *cursor, const struct kv_bounds *bounds) {
   kv_status status = kv_scan_open(cursor->view, cursor->batch, bounds, &scan, &err);
   if (status != KV_OK) return fail(cursor, status, &err);
   cursor->scans[cursor->scan_count++] = scan;
-  status = cursor->plan.backwards ? kv_scan_last(scan, &err) : kv_scan_first(scan, &err);
+  return SQLITE_OK;
+}
+
+static int begin_scan(struct cursor *cursor, struct kv_scan *scan) {
+  struct kv_err err = {0};
+  kv_status status = cursor->plan.backwards ? kv_scan_last(scan, &err) : kv_scan_first(scan, &err);
   return status == KV_OK ? SQLITE_OK : fail(cursor, status, &err);
 }
 
@@ -266,17 +271,22 @@ static int settle(struct cursor *cursor) {
   return SQLITE_OK;
 }
 
-static int start_scan(struct cursor *cursor) {
-  size_t count = cursor->lookup.range_count;
-  cursor->mode = MODE_SCAN;
-  if (!count) return SQLITE_OK;
+/* One scan over all ranges. */
+static int open_whole_scan(struct cursor *cursor) {
   cursor->scans = sqlite3_malloc64(sizeof *cursor->scans);
   if (!cursor->scans) return SQLITE_NOMEM;
   struct kv_bounds all = colfam_lookup_range(&cursor->lookup, 0);
-  struct kv_bounds last = colfam_lookup_range(&cursor->lookup, count - 1);
+  struct kv_bounds last = colfam_lookup_range(&cursor->lookup, cursor->lookup.range_count - 1);
   all.upper = last.upper;
   all.has_upper = last.has_upper;
-  int rc = open_scan(cursor, &all);
+  return open_scan(cursor, &all);
+}
+
+static int start_scan(struct cursor *cursor) {
+  cursor->mode = MODE_SCAN;
+  if (!cursor->lookup.range_count) return SQLITE_OK;
+  int rc = cursor->scan_count ? SQLITE_OK : open_whole_scan(cursor);
+  if (rc == SQLITE_OK) rc = begin_scan(cursor, cursor->scans[0]);
   return rc == SQLITE_OK ? settle(cursor) : rc;
 }
 
@@ -327,6 +337,7 @@ static int start_merge(struct cursor *cursor) {
   for (size_t i = 0; i < count && rc == SQLITE_OK; i++) {
     struct kv_bounds bounds = colfam_lookup_range(&cursor->lookup, i);
     rc = open_scan(cursor, &bounds);
+    if (rc == SQLITE_OK) rc = begin_scan(cursor, cursor->scans[i]);
     if (rc == SQLITE_OK) rc = settle_scan(cursor, i);
   }
   return rc == SQLITE_OK ? choose_scan(cursor) : rc;
@@ -344,14 +355,14 @@ static int next_of_scan(struct cursor *cursor) {
 
 /* ---- Count */
 
-/* False when the number of rows is not known. */
-static bool start_count(struct cursor *cursor) {
-  int64_t rows = kv_view_rows(cursor->view);
-  if (rows < 0) return false;
-  if (cursor->batch) rows += kv_batch_rows_delta(cursor->batch);
-  cursor->rows = rows;
+/* A pending batch may change before a column is asked for: the scan that would give it is opened, which
+** reads nothing yet. */
+static int start_count(struct cursor *cursor) {
+  cursor->rows = kv_view_rows(cursor->view);
   cursor->mode = MODE_COUNT;
-  return true;
+  if (!cursor->batch) return SQLITE_OK;
+  cursor->rows += kv_batch_rows_delta(cursor->batch);
+  return kv_batch_count(cursor->batch) ? open_whole_scan(cursor) : SQLITE_OK;
 }
 
 static int count_to_scan(struct cursor *cursor) {
@@ -384,7 +395,8 @@ static int start(struct cursor *cursor, sqlite3_value **argv) {
   rc = colfam_lookup_run(&cursor->lookup, &cursor->plan, argv);
   if (rc != SQLITE_OK) return rc;
   if (wants_keys(&cursor->plan)) return cursor->lookup.key_count ? start_keys(cursor) : SQLITE_OK;
-  if (cursor->plan.kind == COLFAM_PLAN_COUNT && start_count(cursor)) return SQLITE_OK;
+  if (cursor->plan.kind == COLFAM_PLAN_COUNT && kv_view_rows(cursor->view) >= 0)
+    return start_count(cursor);
   return cuts_prefix(cursor) ? start_merge(cursor) : start_scan(cursor);
 }
 

@@ -447,9 +447,8 @@ static bool is_writing(sqlite3 *db) {
 /* Whether the text is no numeric column's: these hold no text that is a number. Nor do they hold what was
 ** just bound, but for `new` in a trigger and `excluded`, when a statement writes. */
 static bool compares_as_text(const struct colfam_lookup *lookup, const struct argument *argument) {
-  bool whole;
-  colfam_numeral_reach(argument->datum.bytes, &whole);
-  return whole || (argument->bound && !is_writing(lookup->vtab->conn->db));
+  if (colfam_is_numeral(argument->datum.bytes)) return true;
+  return argument->bound && !is_writing(lookup->vtab->conn->db);
 }
 
 static bool needs_numerals(const struct colfam_lookup *lookup, const struct colfam_plan *plan,

@@ -106,6 +106,11 @@ size_t colfam_numeral_reach(struct kv_slice bytes, bool *whole) {
     complete = skip_digits(&text);
   }
   if (complete) skip_blanks(&text);
-  *whole = complete && !text.left.size;
+  *whole = complete && (!text.left.size || !*text.left.data);
   return bytes.size - text.left.size;
+}
+
+bool colfam_is_numeral(struct kv_slice text) {
+  bool whole;
+  return colfam_numeral_reach(text, &whole) == text.size && whole;
 }

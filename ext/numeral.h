@@ -11,7 +11,10 @@
 bool colfam_numeral(struct kv_slice text, double *number);
 
 /* The bytes of the longest part at the start of the text that some number begins with; *whole says whether
-** the text as a whole is one that SQLite's numeric affinity makes a number of. Exact. */
+** the text as a whole is one that SQLite's numeric affinity makes a number of. Exact, but that a NUL behind
+** a number ends the text as SQLite 3.53 has it; the reach means nothing then. */
 size_t colfam_numeral_reach(struct kv_slice text, bool *whole);
+/* Whether it is one for every SQLite: older ones take no text with a NUL for a number. */
+bool colfam_is_numeral(struct kv_slice text);
 
 #endif

@@ -195,12 +195,27 @@ static bool is_unconstrained(const struct planner *planner) {
   return true;
 }
 
-/* count(*) uses no column, or since 3.51 the key of a WITHOUT ROWID table. */
+/* The column that SQLite knows as the key; -1 when it is the rowid. */
+static int declared_key(const struct colfam_schema *schema) {
+  return schema->key_form == COLFAM_KEY_COLUMN ? schema->key_columns[0] : schema->hidden_key;
+}
+
+/* Columns that SQLite calls used whether they are or not: from 3.47 on the key. */
+static sqlite3_uint64 always_used(const struct colfam_schema *schema) {
+  int key = declared_key(schema);
+  if (key < 0 || key >= 63 || sqlite3_libversion_number() < 3047000) return 0;
+  return (sqlite3_uint64)1 << key;
+}
+
+/* count(*) uses no column. What else may do so reads rows after all when it asks for one (cursor.c). */
 static bool is_count(const struct planner *planner) {
-  bool no_column =
-      planner->info->colUsed == 0 || (planner->key_only && sqlite3_libversion_number() >= 3051000);
-  return no_column && !planner->info->nOrderBy && planner->schema->options.track_rows &&
-         is_unconstrained(planner);
+  return !(planner->info->colUsed & ~always_used(planner->schema)) && !planner->info->nOrderBy &&
+         planner->schema->options.track_rows && is_unconstrained(planner);
+}
+
+/* As likely as not `SELECT k`; nobody asks for a hidden key. */
+static bool may_read_keys(const struct planner *planner) {
+  return planner->schema->key_form == COLFAM_KEY_COLUMN && planner->info->colUsed;
 }
 
 static enum colfam_plan_kind choose_kind(const struct planner *planner) {
@@ -319,7 +334,7 @@ static void set_cost(struct planner *planner, double table_rows) {
       break;
     case COLFAM_PLAN_COUNT:
       rows = table_rows;
-      cost = seek + rows / 4;
+      cost = seek + (may_read_keys(planner) ? rows : rows / 4);
       break;
     case COLFAM_PLAN_RANGE:
       rows = rows_of_range(planner, table_rows);
@@ -364,7 +379,7 @@ static char *plan_words(const struct planner *planner) {
   const struct colfam_plan *plan = &planner->plan;
   enum colfam_plan_kind kind = plan->kind;
   bool ordered = planner->info->nOrderBy && planner->info->orderByConsumed;
-  if (kind == COLFAM_PLAN_COUNT && planner->info->colUsed) kind = COLFAM_PLAN_SCAN;
+  if (kind == COLFAM_PLAN_COUNT && may_read_keys(planner)) return sqlite3_mprintf("count or scan");
   if (kind == COLFAM_PLAN_SCAN && ordered) kind = COLFAM_PLAN_RANGE;
   bool bounds = plan->has_lower || plan->has_upper;
   int count = plan->equal_count + bounds;

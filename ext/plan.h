@@ -14,7 +14,7 @@ enum colfam_plan_kind {
   COLFAM_PLAN_GET,       /* the whole key by = */
   COLFAM_PLAN_MULTI_GET, /* the whole key, one column of it by an IN list */
   COLFAM_PLAN_EXISTS,    /* as GET, no value column used */
-  COLFAM_PLAN_COUNT      /* no column used, no constraint: count(*) */
+  COLFAM_PLAN_COUNT      /* no column used as far as SQLite tells, no constraint: count(*) */
 };
 
 /* What xFilter gets; argv order: the equal columns in key order, the lower bound, the upper bound. */

@@ -507,7 +507,10 @@ START_TEST(numerals_reach_as_far_as_sqlite_says) {
         text[i] = letters[left % LETTERS];
       bool whole, expected = is_number_to_sqlite(stmt, text, size);
       size_t reach = colfam_numeral_reach(kv_slice_of(text, size), &whole);
-      ck_assert_msg(whole == expected, "'%.*s'", (int)size, text);
+      bool surely = colfam_is_numeral(kv_slice_of(text, size));
+      ck_assert_msg(surely <= expected && expected <= whole, "'%.*s'", (int)size, text);
+      ck_assert_msg(surely == whole || memchr(text, 0, size), "'%.*s'", (int)size, text);
+      if (whole) continue;
       for (size_t part = size; part > reach || (part == reach && !begins); part--) {
         char last = text[part];
         begins |= is_number_to_sqlite(stmt, text, part);

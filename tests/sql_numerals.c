@@ -11,7 +11,8 @@ static sqlite3 *db;
 
 static void open_database(void) {
   db = sql_open(sql_path("app.db"));
-  sql_ok(db, "PRAGMA synchronous = OFF; CREATE TABLE x(n INTEGER, m NUMERIC, d DATE)");
+  sql_ok(db, "PRAGMA synchronous = OFF; PRAGMA automatic_index = OFF;"
+             "CREATE TABLE x(n INTEGER, m NUMERIC, d DATE)");
 }
 
 static void close_database(void) {
