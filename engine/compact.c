@@ -10,7 +10,9 @@
 **   VERIFY  every output is opened and read back whole (kv_table_verify), one file a step.
 **   DONE    entries and digest of what was handed to the writers equal those read back.
 **
-** A failure ends the job: only kv_job_free is left, which unlinks the outputs.
+** A failure ends the job: only kv_job_free is left, which unlinks the outputs. The job keeps its outputs
+** locked for as long as it lives, so that nobody takes them for left behind before the caller knows whether
+** they are named (invariant 5, Orphans).
 ** Thread rule: one thread at a time; the view may be shared. */
 #include "compact.h"
 
@@ -43,6 +45,7 @@ struct kv_job {
   uint64_t bytes_written;
   size_t verified; /* outputs read back */
   struct kv_edit edit;
+  struct kv_write_file **handles; /* of edit.added: they hold the locks */
   size_t added_capacity;
   bool files_kept;
   uint64_t entries_done;
@@ -150,6 +153,9 @@ static kv_status reserve_added(struct kv_job *job, struct kv_err *err) {
   struct kv_file_info *added = kv_realloc(job->edit.added, capacity, sizeof *added);
   if (!added) return kv_fail_nomem(err);
   job->edit.added = added;
+  struct kv_write_file **handles = kv_realloc(job->handles, capacity, sizeof *handles);
+  if (!handles) return kv_fail_nomem(err);
+  job->handles = handles;
   job->added_capacity = capacity;
   return KV_OK;
 }
@@ -173,7 +179,7 @@ static kv_status finish_file(struct kv_job *job, struct kv_err *err) {
   }
   info->level = job->kind == KV_JOB_COMPACT ? 1 : 0;
   info->seq = job->edit.flushed_seq;
-  job->edit.added_count++;
+  job->handles[job->edit.added_count++] = kv_table_writer_take_file(job->writer);
   job->bytes_written += info->bytes;
   kv_table_writer_free(job->writer);
   job->writer = NULL;
@@ -394,7 +400,11 @@ void kv_job_free(struct kv_job *job) {
   if (job->writer) kv_table_writer_free(job->writer);
   kv_iter_free(job->input);
   if (!job->files_kept) unlink_outputs(job);
-  for (size_t i = 0; i < job->edit.added_count; i++) kv_file_info_release(&job->edit.added[i]);
+  for (size_t i = 0; i < job->edit.added_count; i++) {
+    kv_env_close_write(job->config.env, job->handles[i]);
+    kv_file_info_release(&job->edit.added[i]);
+  }
+  kv_free(job->handles);
   kv_free(job->edit.added);
   kv_free(job->edit.removed);
   kv_batch_unref(job->batch);

@@ -38,6 +38,15 @@ void kv_env_close_read(struct kv_env *env, struct kv_read_file *file) {
   env->ops->close_read(file);
 }
 
+kv_status kv_env_lock(struct kv_env *env, const char *path, struct kv_file_lock **lock,
+                      struct kv_err *err) {
+  return env->ops->lock(env, path, lock, err);
+}
+
+void kv_env_unlock(struct kv_env *env, struct kv_file_lock *lock) {
+  env->ops->unlock(lock);
+}
+
 kv_status kv_env_remove(struct kv_env *env, const char *path, struct kv_err *err) {
   return env->ops->remove(env, path, err);
 }

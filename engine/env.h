@@ -16,6 +16,7 @@
 struct kv_env;
 struct kv_write_file; /* being written, append only; not yet named by any manifest */
 struct kv_read_file;  /* immutable, open for reading */
+struct kv_file_lock;
 
 /* One piece of a grouped read: `size` bytes at `offset` go to `into`. */
 struct kv_range {
@@ -32,12 +33,13 @@ typedef kv_status (*kv_list_fn)(void *ctx, const char *name);
 ** there, KV_FULL for no space, KV_BUSY for "exists already", KV_IO for everything else, KV_NOMEM. */
 struct kv_env_ops {
   /* Creates a file that must not exist (O_EXCL|O_NOFOLLOW|O_CLOEXEC, mode as `like_path`'s file when not
-  ** NULL, else 0644). */
+  ** NULL, else 0644) and takes its lock, which the handle keeps until it is closed or its process dies: as
+  ** long as the fate of the file is open, its maker keeps the handle (invariant 5, Orphans). */
   kv_status (*create)(struct kv_env *env, const char *path, const char *like_path,
                       struct kv_write_file **file, struct kv_err *err);
   kv_status (*append)(struct kv_write_file *file, struct kv_slice bytes, struct kv_err *err);
   kv_status (*sync)(struct kv_write_file *file, struct kv_err *err);
-  /* Closes and frees; never fails in a way that matters after a sync. The file stays. */
+  /* Closes and frees, and lets the lock go; never fails in a way that matters after a sync. The file stays. */
   void (*close_write)(struct kv_write_file *file);
   /* Regular files only, links are not followed; *size in bytes. */
   kv_status (*open)(struct kv_env *env, const char *path, struct kv_read_file **file,
@@ -47,6 +49,11 @@ struct kv_env_ops {
   kv_status (*read)(struct kv_read_file *file, const struct kv_range *ranges, size_t n,
                     struct kv_err *err);
   void (*close_read)(struct kv_read_file *file);
+  /* Takes the lock of a file that somebody made: KV_BUSY while another handle has it, in this process or
+  ** another, KV_MISSING when the file is gone, KV_IO when it cannot be told. Does not wait. */
+  kv_status (*lock)(struct kv_env *env, const char *path, struct kv_file_lock **lock,
+                    struct kv_err *err);
+  void (*unlock)(struct kv_file_lock *lock);
   kv_status (*remove)(struct kv_env *env, const char *path, struct kv_err *err);
   /* KV_OK too when it is there already and is a real directory (no link). Mode from `like_path`'s file,
   ** with search permission where it has read permission. */
@@ -83,6 +90,9 @@ kv_status kv_env_open(struct kv_env *env, const char *path, struct kv_read_file 
 kv_status kv_env_read(struct kv_env *env, struct kv_read_file *file, const struct kv_range *ranges,
                       size_t n, struct kv_err *err);
 void kv_env_close_read(struct kv_env *env, struct kv_read_file *file);
+kv_status kv_env_lock(struct kv_env *env, const char *path, struct kv_file_lock **lock,
+                      struct kv_err *err);
+void kv_env_unlock(struct kv_env *env, struct kv_file_lock *lock);
 kv_status kv_env_remove(struct kv_env *env, const char *path, struct kv_err *err);
 kv_status kv_env_make_dir(struct kv_env *env, const char *path, const char *like_path,
                           struct kv_err *err);
@@ -105,6 +115,7 @@ enum kv_fault_class {
   KV_FAULT_SYNC_DIR,
   KV_FAULT_LIST_DIR,
   KV_FAULT_RANDOM,
+  KV_FAULT_LOCK,
   KV_FAULT_ANY, /* counts every call of the classes above */
   KV_FAULT_CLASSES
 };

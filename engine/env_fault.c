@@ -32,6 +32,11 @@ struct fault_reader {
   struct kv_read_file *below;
 };
 
+struct fault_lock {
+  struct fault_env *env;
+  struct kv_file_lock *below;
+};
+
 static struct fault_env *fault_of(struct kv_env *env) {
   return (struct fault_env *)env;
 }
@@ -59,6 +64,7 @@ static kv_status enter(struct fault_env *env, enum kv_fault_class cls, struct kv
       [KV_FAULT_READ] = "read",         [KV_FAULT_REMOVE] = "remove",
       [KV_FAULT_MAKE_DIR] = "make_dir", [KV_FAULT_SYNC_DIR] = "sync_dir",
       [KV_FAULT_LIST_DIR] = "list_dir", [KV_FAULT_RANDOM] = "random",
+      [KV_FAULT_LOCK] = "lock",
   };
   kv_status of_class = count(&env->faults[cls]);
   kv_status of_any = count(&env->faults[KV_FAULT_ANY]);
@@ -138,6 +144,28 @@ static void fault_close_read(struct kv_read_file *file) {
   kv_free(reader);
 }
 
+static kv_status fault_lock(struct kv_env *base, const char *path, struct kv_file_lock **lock,
+                            struct kv_err *err) {
+  struct fault_env *env = fault_of(base);
+  kv_status status = enter(env, KV_FAULT_LOCK, err);
+  if (status != KV_OK) return status;
+  struct fault_lock *made = kv_alloc_zero(1, sizeof *made);
+  if (!made) return kv_fail_nomem(err);
+  made->env = env;
+  status = kv_env_lock(env->below, path, &made->below, err);
+  if (status == KV_OK)
+    *lock = (struct kv_file_lock *)made;
+  else
+    kv_free(made);
+  return status;
+}
+
+static void fault_unlock(struct kv_file_lock *lock) {
+  struct fault_lock *held = (struct fault_lock *)lock;
+  kv_env_unlock(held->env->below, held->below);
+  kv_free(held);
+}
+
 static kv_status fault_remove(struct kv_env *base, const char *path, struct kv_err *err) {
   struct fault_env *env = fault_of(base);
   kv_status status = enter(env, KV_FAULT_REMOVE, err);
@@ -193,6 +221,8 @@ kv_status kv_env_fault_new(struct kv_env *base, struct kv_env **env, struct kv_e
       .open = fault_open,
       .read = fault_read,
       .close_read = fault_close_read,
+      .lock = fault_lock,
+      .unlock = fault_unlock,
       .remove = fault_remove,
       .make_dir = fault_make_dir,
       .remove_dir = fault_remove_dir,

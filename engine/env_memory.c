@@ -20,6 +20,7 @@ struct node {
   size_t refs;
   bool is_dir;
   bool being_written;
+  bool locked;
   struct kv_buf bytes;
   char path[];
 };
@@ -136,7 +137,7 @@ static kv_status create_file(struct memory_env *env, const char *path, struct me
   if (status != KV_OK) return status;
   struct node *node = node_new(path, false);
   if (!node) return kv_fail_nomem(err);
-  node->being_written = true;
+  node->being_written = node->locked = true;
   node->refs++;
   add_node(env, node);
   *file = (struct memory_file){.env = env, .node = node};
@@ -179,7 +180,7 @@ static void memory_close_write(struct kv_write_file *handle) {
   struct memory_file *file = written(handle);
   struct memory_env *env = file->env;
   kv_mutex_lock(env->lock);
-  file->node->being_written = false;
+  file->node->being_written = file->node->locked = false;
   close_file(file);
   kv_mutex_unlock(env->lock);
 }
@@ -239,6 +240,42 @@ static void memory_close_read(struct kv_read_file *handle) {
   struct memory_file *file = reading(handle);
   struct memory_env *env = file->env;
   kv_mutex_lock(env->lock);
+  close_file(file);
+  kv_mutex_unlock(env->lock);
+}
+
+static kv_status lock_node(struct memory_env *env, const char *path, struct memory_file *file,
+                           struct kv_err *err) {
+  struct node *node = *find(env, path);
+  if (!node) return missing(err, path);
+  if (node->is_dir) return kv_fail(err, KV_IO, "%s is not a regular file (in memory)", path);
+  if (node->locked) return kv_fail(err, KV_BUSY, "%s is locked (in memory)", path);
+  node->locked = true;
+  node->refs++;
+  *file = (struct memory_file){.env = env, .node = node};
+  return KV_OK;
+}
+
+static kv_status memory_lock(struct kv_env *base, const char *path, struct kv_file_lock **lock,
+                             struct kv_err *err) {
+  struct memory_env *env = memory_of(base);
+  struct memory_file *made = kv_alloc(1, sizeof *made);
+  if (!made) return kv_fail_nomem(err);
+  kv_mutex_lock(env->lock);
+  kv_status status = lock_node(env, path, made, err);
+  kv_mutex_unlock(env->lock);
+  if (status == KV_OK)
+    *lock = (struct kv_file_lock *)made;
+  else
+    kv_free(made);
+  return status;
+}
+
+static void memory_unlock(struct kv_file_lock *lock) {
+  struct memory_file *file = (struct memory_file *)lock;
+  struct memory_env *env = file->env;
+  kv_mutex_lock(env->lock);
+  file->node->locked = false;
   close_file(file);
   kv_mutex_unlock(env->lock);
 }
@@ -360,6 +397,8 @@ kv_status kv_env_memory_new(struct kv_env **env, struct kv_err *err) {
       .open = memory_open,
       .read = memory_read,
       .close_read = memory_close_read,
+      .lock = memory_lock,
+      .unlock = memory_unlock,
       .remove = memory_remove,
       .make_dir = memory_make_dir,
       .remove_dir = memory_remove_dir,

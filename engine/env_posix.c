@@ -4,8 +4,12 @@
 ** write or sync failed is abandoned: what the kernel kept of it is unknown (a second fsync may
 ** report success although pages were dropped), so every later call on it fails. Reading trusts
 ** nothing about the path: links are not followed, and O_NONBLOCK keeps the open of a FIFO or a
-** device from waiting until fstat has shown that it is no regular file. Any thread; a write file
-** by one thread at a time. */
+** device from waiting until fstat has shown that it is no regular file.
+**
+** The lock of a file is flock's: it belongs to the open file, not to the process, so that two handles of
+** one process exclude each other too, and the kernel lets it go when the process dies. Where a file system
+** has no such lock, files are made without, and taking it fails.
+** Any thread; a write file by one thread at a time. */
 #include "env.h"
 
 #include <dirent.h>
@@ -13,6 +17,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -92,17 +97,42 @@ static kv_status mode_like(const char *like_path, mode_t *mode, struct kv_err *e
   return KV_OK;
 }
 
+static int lock_retrying(int fd) {
+  int result;
+  do result = flock(fd, LOCK_EX | LOCK_NB);
+  while (result < 0 && errno == EINTR);
+  return result;
+}
+
+/* Somebody may have taken the file for left behind between its making and its locking, and remove it: then
+** it counts as one that was there already. */
+static kv_status lock_new(const struct posix_file *file, struct kv_err *err) {
+  struct stat info;
+  bool taken = lock_retrying(file->fd) && errno == EWOULDBLOCK;
+  if (!taken && fstat(file->fd, &info)) return refuse(err, "look at", file->path, errno);
+  if (!taken && info.st_nlink) return KV_OK;
+  return kv_fail(err, KV_BUSY, "%s was removed while it was made", file->path);
+}
+
+static kv_status settle_new(const struct posix_file *file, const char *like_path, mode_t mode,
+                            struct kv_err *err) {
+  kv_status status = lock_new(file, err);
+  if (status != KV_OK) return status;
+  /* The umask must not take away what the database file grants. */
+  if (!like_path || !fchmod(file->fd, mode)) return KV_OK;
+  status = refuse(err, "set the mode of", file->path, errno);
+  unlink(file->path);
+  return status;
+}
+
 static kv_status open_new(struct posix_file *file, const char *like_path, struct kv_err *err) {
   mode_t mode = 0644;
   kv_status status = like_path ? mode_like(like_path, &mode, err) : KV_OK;
   if (status != KV_OK) return status;
   file->fd = open_retrying(file->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
   if (file->fd < 0) return refuse(err, "create", file->path, errno);
-  /* The umask must not take away what the database file grants. */
-  if (!like_path || !fchmod(file->fd, mode)) return KV_OK;
-  status = refuse(err, "set the mode of", file->path, errno);
-  close(file->fd);
-  unlink(file->path);
+  status = settle_new(file, like_path, mode, err);
+  if (status != KV_OK) close(file->fd);
   return status;
 }
 
@@ -272,6 +302,34 @@ static void posix_close_read(struct kv_read_file *file) {
   file_close(reading(file));
 }
 
+static kv_status lock_opened(const struct posix_file *file, struct kv_err *err) {
+  struct stat info;
+  if (lock_retrying(file->fd)) {
+    if (errno == EWOULDBLOCK) return kv_fail(err, KV_BUSY, "%s is locked", file->path);
+    return refuse(err, "lock", file->path, errno == ENOENT ? EIO : errno);
+  }
+  if (fstat(file->fd, &info)) return refuse(err, "look at", file->path, errno);
+  return info.st_nlink ? KV_OK : refuse(err, "lock", file->path, ENOENT);
+}
+
+static kv_status posix_lock(struct kv_env *env, const char *path, struct kv_file_lock **lock,
+                            struct kv_err *err) {
+  struct kv_read_file *file = NULL;
+  uint64_t size;
+  kv_status status = posix_open(env, path, &file, &size, err);
+  if (status != KV_OK) return status;
+  status = lock_opened(reading(file), err);
+  if (status == KV_OK)
+    *lock = (struct kv_file_lock *)file;
+  else
+    posix_close_read(file);
+  return status;
+}
+
+static void posix_unlock(struct kv_file_lock *lock) {
+  file_close((struct posix_file *)lock);
+}
+
 static kv_status posix_remove(struct kv_env *env, const char *path, struct kv_err *err) {
   (void)env;
   return unlink(path) ? refuse(err, "remove", path, errno) : KV_OK;
@@ -388,6 +446,8 @@ struct kv_env *kv_env_posix(void) {
       .open = posix_open,
       .read = posix_read,
       .close_read = posix_close_read,
+      .lock = posix_lock,
+      .unlock = posix_unlock,
       .remove = posix_remove,
       .make_dir = posix_make_dir,
       .remove_dir = posix_remove_dir,

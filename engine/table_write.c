@@ -93,11 +93,6 @@ struct kv_table_writer {
   bool failed;
 };
 
-static void close_file(struct kv_table_writer *writer) {
-  if (writer->file) kv_env_close_write(writer->config.env, writer->file);
-  writer->file = NULL;
-}
-
 static kv_status random_id(struct kv_env *env, uint64_t *id, struct kv_err *err) {
   do {
     uint8_t bytes[8];
@@ -186,10 +181,10 @@ kv_status kv_table_writer_new(const struct kv_table_config *config, struct kv_ta
 
 void kv_table_writer_free(struct kv_table_writer *writer) {
   if (!writer) return;
-  close_file(writer);
   if (writer->created && !writer->finished) {
     (void)kv_env_remove(writer->config.env, (const char *)writer->path.data, NULL);
   }
+  if (writer->file) kv_env_close_write(writer->config.env, writer->file);
   ZSTD_freeCCtx(writer->zstd);
   kv_block_builder_release(&writer->block);
   kv_fence_builder_release(&writer->fences);
@@ -396,7 +391,6 @@ static kv_status finish(struct kv_table_writer *writer, struct kv_file_info *inf
   uint64_t checksum = 0;
   kv_status status = write_tail(writer, &checksum, err);
   if (!status) status = kv_env_sync(writer->config.env, writer->file, err);
-  close_file(writer);
   if (!status) status = kv_env_sync_dir(writer->config.env, writer->config.dir, err);
   return status ? status : fill_info(writer, checksum, info, err);
 }
@@ -409,4 +403,10 @@ kv_status kv_table_writer_finish(struct kv_table_writer *writer, struct kv_file_
   writer->finished = status == KV_OK;
   if (!status && digest) *digest = writer->digest;
   return status;
+}
+
+struct kv_write_file *kv_table_writer_take_file(struct kv_table_writer *writer) {
+  struct kv_write_file *file = writer->file;
+  writer->file = NULL;
+  return file;
 }

@@ -66,8 +66,10 @@ kv_status kv_table_writer_add(struct kv_table_writer *writer, struct kv_slice ke
 /* Bytes given to the file so far, for splitting outputs. */
 uint64_t kv_table_writer_bytes(const struct kv_table_writer *writer);
 /* Writes the tail, syncs file and directory and fills *info but for level and seq. At least one entry,
-** else KV_MISUSE. */
+** else KV_MISUSE. The file stays locked (env.h) until the writer is freed or its handle is closed. */
 kv_status kv_table_writer_finish(struct kv_table_writer *writer, struct kv_file_info *info,
                                  struct kv_digest *digest, struct kv_err *err);
+/* Takes over the handle of a finished file, and with it its lock; closed with kv_env_close_write. */
+struct kv_write_file *kv_table_writer_take_file(struct kv_table_writer *writer);
 
 #endif

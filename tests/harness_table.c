@@ -160,6 +160,16 @@ static void record_close_read(struct kv_read_file *file) {
   kv_env_close_read(recorded_below, file);
 }
 
+static kv_status record_lock(struct kv_env *env, const char *path, struct kv_file_lock **lock,
+                             struct kv_err *err) {
+  (void)env;
+  return kv_env_lock(recorded_below, path, lock, err);
+}
+
+static void record_unlock(struct kv_file_lock *lock) {
+  kv_env_unlock(recorded_below, lock);
+}
+
 static kv_status record_remove(struct kv_env *env, const char *path, struct kv_err *err) {
   (void)env;
   return kv_env_remove(recorded_below, path, err);
@@ -189,6 +199,8 @@ static const struct kv_env_ops recorder_ops = {
     .open = record_open,
     .read = record_read,
     .close_read = record_close_read,
+    .lock = record_lock,
+    .unlock = record_unlock,
     .remove = record_remove,
     .make_dir = record_make_dir,
     .sync_dir = record_sync_dir,

@@ -675,6 +675,29 @@ START_TEST(inputs_are_read_past_the_cache) {
 }
 END_TEST
 
+static kv_status lock_output(const struct kv_job *job) {
+  struct kv_buf path;
+  struct kv_file_lock *lock = NULL;
+  kv_buf_init(&path);
+  kv_table_path(&path, store.config.dir, kv_job_edit(job)->added[0].id);
+  kv_status status = kv_env_lock(store.env, (const char *)path.data, &lock, NULL);
+  if (status == KV_OK) kv_env_unlock(store.env, lock);
+  kv_buf_release(&path);
+  return status;
+}
+
+START_TEST(outputs_are_locked_as_long_as_the_job_lives) {
+  put_many("k", 0, 100, "value");
+  store_commit(&store);
+  struct kv_job *job = NULL;
+  finished(KV_JOB_FLUSH, &job);
+  ck_assert_int_eq(lock_output(job), KV_BUSY);
+  kv_job_keep_files(job);
+  ck_assert_int_eq(lock_output(job), KV_BUSY);
+  kv_job_free(job);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("compact");
   TCase *tests = tcase_create("compact");
@@ -707,6 +730,7 @@ int main(void) {
   tcase_add_test(tests, every_io_failing);
   tcase_add_test(tests, damaged_input_fails_the_compaction);
   tcase_add_test(tests, inputs_are_read_past_the_cache);
+  tcase_add_test(tests, outputs_are_locked_as_long_as_the_job_lives);
   suite_add_tcase(suite, tests);
   return harness_run(suite);
 }

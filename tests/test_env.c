@@ -117,6 +117,55 @@ START_TEST(file_reads_back_what_was_appended) {
 }
 END_TEST
 
+static kv_status lock_status(const char *name) {
+  struct kv_file_lock *lock;
+  struct kv_err err = {KV_OK, ""};
+  kv_status status = kv_env_lock(place.env, at(name), &lock, &err);
+  ck_assert_int_eq(err.status, status);
+  if (status == KV_OK) kv_env_unlock(place.env, lock);
+  return status;
+}
+
+START_TEST(file_is_locked_until_its_maker_closes_it) {
+  enter(_i);
+  struct kv_write_file *file = create("a");
+  ck_assert_int_eq(lock_status("a"), KV_BUSY);
+  append(file, "x");
+  OK(kv_env_sync(place.env, file, NULL));
+  ck_assert_int_eq(lock_status("a"), KV_BUSY);
+  assert_content("a", "x");
+  kv_env_close_write(place.env, file);
+  ck_assert_int_eq(lock_status("a"), KV_OK);
+  ck_assert_int_eq(lock_status("a"), KV_OK);
+  leave();
+}
+END_TEST
+
+START_TEST(lock_excludes_and_readers_do_not_care) {
+  enter(_i);
+  put("a", "hello");
+  struct kv_file_lock *lock;
+  OK(kv_env_lock(place.env, at("a"), &lock, NULL));
+  ck_assert_int_eq(lock_status("a"), KV_BUSY);
+  assert_content("a", "hello");
+  OK(kv_env_remove(place.env, at("a"), NULL));
+  ck_assert_int_eq(lock_status("a"), KV_MISSING);
+  put("a", "another");
+  ck_assert_int_eq(lock_status("a"), KV_OK);
+  kv_env_unlock(place.env, lock);
+  leave();
+}
+END_TEST
+
+START_TEST(only_files_that_are_there_are_locked) {
+  enter(_i);
+  ck_assert_int_eq(lock_status("nothing"), KV_MISSING);
+  OK(kv_env_make_dir(place.env, at("d"), NULL, NULL));
+  ck_assert_int_eq(lock_status("d"), KV_IO);
+  leave();
+}
+END_TEST
+
 START_TEST(empty_file_has_no_bytes) {
   enter(_i);
   put("a", "");
@@ -610,6 +659,9 @@ int main(void) {
   Suite *suite = suite_create("env");
   TCase *all = tcase_create("every environment");
   tcase_add_loop_test(all, file_reads_back_what_was_appended, 0, KINDS);
+  tcase_add_loop_test(all, file_is_locked_until_its_maker_closes_it, 0, KINDS);
+  tcase_add_loop_test(all, lock_excludes_and_readers_do_not_care, 0, KINDS);
+  tcase_add_loop_test(all, only_files_that_are_there_are_locked, 0, KINDS);
   tcase_add_loop_test(all, empty_file_has_no_bytes, 0, KINDS);
   tcase_add_loop_test(all, create_of_existing_file_is_busy, 0, KINDS);
   tcase_add_loop_test(all, what_is_not_there_is_missing, 0, KINDS);

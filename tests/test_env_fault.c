@@ -54,6 +54,13 @@ static kv_status open_and_close(void) {
   return status;
 }
 
+static kv_status lock_and_unlock(void) {
+  struct kv_file_lock *lock;
+  kv_status status = kv_env_lock(env, "r", &lock, &err);
+  if (status == KV_OK) kv_env_unlock(env, lock);
+  return status;
+}
+
 static kv_status remove_new(void) {
   struct kv_write_file *file;
   OK(kv_env_create(below, "x", NULL, &file, NULL));
@@ -93,6 +100,8 @@ static kv_status call(enum kv_fault_class cls) {
       return kv_env_sync_dir(env, ".", &err);
     case KV_FAULT_LIST_DIR:
       return kv_env_list_dir(env, ".", count_name, &names, &err);
+    case KV_FAULT_LOCK:
+      return lock_and_unlock();
     case KV_FAULT_RANDOM:
       return kv_env_random(env, bytes, 5, &err);
     default:

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "env.h"
@@ -199,6 +200,37 @@ START_TEST(write_over_the_size_limit_is_full_and_abandons_the_file) {
 }
 END_TEST
 
+START_TEST(lock_goes_with_the_process_that_has_it) {
+  int ready[2];
+  ck_assert_int_eq(pipe(ready), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    struct kv_write_file *file;
+    (void)!write(ready[1], kv_env_create(env, "a", NULL, &file, NULL) == KV_OK ? "y" : "n", 1);
+    pause();
+  }
+  char answer;
+  ck_assert_int_eq(read(ready[0], &answer, 1), 1);
+  ck_assert_int_eq(answer, 'y');
+  struct kv_file_lock *lock;
+  ck_assert_int_eq(kv_env_lock(env, "a", &lock, &err), KV_BUSY);
+  kill(child, SIGKILL);
+  ck_assert_int_eq(waitpid(child, NULL, 0), child);
+  OK(kv_env_lock(env, "a", &lock, &err));
+  kv_env_unlock(env, lock);
+  close(ready[0]);
+  close(ready[1]);
+}
+END_TEST
+
+START_TEST(lock_follows_no_link) {
+  put("a", "x");
+  ck_assert_int_eq(symlink("a", "link"), 0);
+  struct kv_file_lock *lock;
+  ck_assert_int_eq(kv_env_lock(env, "link", &lock, &err), KV_IO);
+}
+END_TEST
+
 /* The handle is taken away below the environment, so that the system refuses each call. */
 START_TEST(refused_write_is_io) {
   struct kv_write_file *file;
@@ -318,6 +350,8 @@ int main(void) {
   tcase_add_test(tests, open_refuses_what_is_no_regular_file);
   tcase_add_test(tests, file_cut_after_opening_is_corrupt);
   tcase_add_test(tests, write_over_the_size_limit_is_full_and_abandons_the_file);
+  tcase_add_test(tests, lock_goes_with_the_process_that_has_it);
+  tcase_add_test(tests, lock_follows_no_link);
   tcase_add_test(tests, refused_write_is_io);
   tcase_add_test(tests, refused_sync_is_io_and_abandons_the_file);
   tcase_add_test(tests, refused_read_is_io);
