@@ -2,12 +2,12 @@
 ** a time. The library is loaded or linked as ever; its functions come over a connection, as a pointer:
 **
 **   const struct colfam_api *api = NULL;
-**   sqlite3_prepare_v2(db, "SELECT colfam_api(?1)", -1, &statement, NULL);
+**   rc = sqlite3_prepare_v2(db, "SELECT colfam_api(?1)", -1, &statement, NULL);   (an older library: fails)
 **   sqlite3_bind_pointer(statement, 1, &api, COLFAM_API_POINTER, NULL);
 **   sqlite3_step(statement);
 **   sqlite3_finalize(statement);
 **
-** api stays NULL when the library does not know the function. It is good until the connection is closed.
+** It is good until the connection is closed, and longer while a result is there.
 ** This header needs sqlite3.h only, and may be used from C11 and C++.
 ** Thread rule: api and results belong to their connection: no two threads at a time in any of them. */
 #ifndef COLFAM_H

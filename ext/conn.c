@@ -28,5 +28,6 @@ void colfam_conn_unref(void *context) {
     if (conn->tables->txn) colfam_txn_rollback(conn->tables->txn);
     colfam_table_free(conn->tables);
   }
+  sqlite3_free(conn->api);
   sqlite3_free(conn);
 }

@@ -6,6 +6,7 @@
 
 #include "sqlite_api.h"
 
+struct api_object;
 struct colfam_drop;
 struct colfam_table;
 struct colfam_vtab;
@@ -16,6 +17,7 @@ struct colfam_conn {
   struct colfam_vtab *vtabs;   /* all connected now */
   struct colfam_table *tables; /* all opened now */
   struct colfam_drop *drops;   /* DROPs of the transaction in progress (drop.h) */
+  struct api_object *api;      /* NULL until asked for (api.h) */
 };
 struct colfam_conn *colfam_conn_new(sqlite3 *db);
 struct colfam_conn *colfam_conn_ref(struct colfam_conn *conn);

@@ -4,10 +4,11 @@
 ** Thread rule: the connection's. */
 #include <stdbool.h>
 
+#include "api.h"
 #include "conn.h"
 #include "engine/kv.h"
 #include "error.h"
-#include "row.h"
+#include "key_value.h"
 #include "schema.h"
 #include "table.h"
 #include "tvf.h"
@@ -39,25 +40,10 @@ static void fail(sqlite3_context *context, int rc, char *message) {
   sqlite3_free(message);
 }
 
-/* One key column from its argument. *possible is cleared when no row can have this key. */
-static int append_column(struct kv_buf *key, const struct colfam_schema *schema, int i,
-                         sqlite3_value *value, bool *possible) {
-  struct kv_datum datum;
-  enum colfam_affinity affinity = COLFAM_AFF_INTEGER;
-  bool rowid = schema->key_form == COLFAM_KEY_ROWID;
-  if (!rowid) affinity = schema->columns[schema->key_columns[i]].affinity;
-  int rc = colfam_datum_stored(value, affinity, &datum);
-  if (rc) return rc;
-  if (datum.type == KV_NULL || (rowid && datum.type != KV_INTEGER)) *possible = false;
-  if (*possible && !rowid) kv_key_append(key, colfam_schema_key_part(schema, i), &datum);
-  if (*possible && rowid) colfam_rowid_key(key, datum.integer);
-  return SQLITE_OK;
-}
-
 static int build_key(struct kv_buf *key, const struct colfam_vtab *vtab, int argc,
                      sqlite3_value **argv, bool *possible, char **message) {
   const struct colfam_schema *schema = vtab->schema;
-  int count = schema->key_form == COLFAM_KEY_ROWID ? 1 : schema->key_count;
+  int count = colfam_key_columns(schema);
   if (argc != count) {
     return colfam_error(message, SQLITE_ERROR,
                         "colfam_may_exist: the key of table %s has %d columns, %d values given",
@@ -65,10 +51,9 @@ static int build_key(struct kv_buf *key, const struct colfam_vtab *vtab, int arg
   }
   *possible = true;
   for (int i = 0; i < count && *possible; i++) {
-    int rc = append_column(key, schema, i, argv[i], possible);
+    int rc = colfam_key_append_sql(key, schema, i, argv[i], possible);
     if (rc) return rc;
   }
-  if (key->status != KV_OK) return SQLITE_NOMEM;
   if (key->size > KV_KEY_BYTES_MAX) *possible = false;
   return SQLITE_OK;
 }
@@ -126,6 +111,7 @@ static const struct function functions[] = {
     {"colfam_version", 0, SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, version_function},
     {"colfam_debug", 0, 0, debug_function},
     {"colfam_may_exist", -1, 0, may_exist_function},
+    {"colfam_api", 1, SQLITE_DIRECTONLY, colfam_api_function},
 };
 
 static const struct colfam_tvf *const tables[] = {

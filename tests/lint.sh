@@ -77,6 +77,8 @@ stand_alone_headers() {
         "$compiler" "${flags[@]}" -fsyntax-only -x c - 2>&1
     done
   done
+  # The public one is for C++ too.
+  echo '#include "ext/colfam.h"' | clang -I. -Wall -Wextra -Werror -pedantic -fsyntax-only -x c++ - 2>&1
 }
 
 exported_symbols() {

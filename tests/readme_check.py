@@ -89,6 +89,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "build").symlink_to(BUILD)
+        (folder / "ext").symlink_to(TOP / "ext")
         run_sql([(c, e) for language, c, e in blocks() if language == "sql"], folder)
         for language, content, expected in blocks():
             count += 1

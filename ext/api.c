@@ -1,0 +1,470 @@
+/* See colfam.h. A call anchors every table it names first, all at one snapshot (table.h), then asks the
+** engine table by table: the keys of a request are encoded, sorted and made distinct for one kv_multi_get,
+** and each key asked for remembers its place among them.
+**
+** A result keeps the engine's answers, the encoded keys and the schema, each counted, and the connection's
+** colfam_conn with the stores and environments below it: so it outlives tables, transactions and
+** sqlite3_close.
+** Thread rule: the connection's. */
+#include "api.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "colfam.h"
+#include "conn.h"
+#include "error.h"
+#include "key_value.h"
+#include "row.h"
+#include "table.h"
+
+#define NOWHERE SIZE_MAX
+
+/* Bytes of a key column that had to be made for a caller. */
+struct kept {
+  struct kept *next;
+  int column;
+  size_t size;
+  uint8_t bytes[];
+};
+
+/* The answers to one request. */
+struct rows {
+  struct colfam_schema *schema; /* a reference */
+  size_t count;                 /* keys asked for */
+  size_t *places;               /* of each key in `keys`; NOWHERE when no row can have it */
+  struct kv_buf bytes;          /* of the encoded keys */
+  struct kv_slice *keys;        /* sorted, distinct */
+  size_t key_count;
+  struct kv_result *values; /* one a key in `keys`; NULL without any */
+  struct kept **kept;       /* lists, one a key in `keys`; NULL until needed */
+};
+
+struct colfam_result {
+  struct colfam_conn *conn; /* a reference */
+  int count;
+  struct rows *rows; /* one a request, in the same memory */
+};
+
+struct api_object {
+  struct colfam_api api; /* first: what callers see */
+  struct colfam_conn *conn;
+};
+
+static struct colfam_conn *conn_of(const struct colfam_api *api) {
+  return ((const struct api_object *)api)->conn;
+}
+
+/* ---- A call: its tables, anchored */
+
+struct call {
+  struct colfam_conn *conn;
+  const struct colfam_request *requests;
+  int count;
+  struct colfam_anchor *anchors; /* one a request */
+  int anchored;
+  struct colfam_key_values values;
+  char *message;
+};
+
+static int check_request(const struct colfam_request *request, char **message) {
+  const struct colfam_keys *keys = &request->keys;
+  if (!request->table) return colfam_error(message, SQLITE_MISUSE, "a request names no table");
+  if (keys->count >= 0 && keys->columns > 0 && (keys->values || !keys->count)) return SQLITE_OK;
+  return colfam_error(message, SQLITE_MISUSE, "table %s: %lld keys of %d columns cannot be",
+                      request->table, keys->count, keys->columns);
+}
+
+static int check_columns(const struct call *call, int i, char **message) {
+  const struct colfam_schema *schema = call->anchors[i].vtab->schema;
+  int given = call->requests[i].keys.columns, columns = colfam_key_columns(schema);
+  if (given == columns) return SQLITE_OK;
+  return colfam_error(message, SQLITE_ERROR, "the key of table %s has %d columns, %d values given",
+                      schema->table, columns, given);
+}
+
+static int anchor_all(struct call *call) {
+  int rc = SQLITE_OK;
+  for (int i = 0; i < call->count && rc == SQLITE_OK; i++) {
+    const struct colfam_request *request = &call->requests[i];
+    rc = check_request(request, &call->message);
+    if (rc == SQLITE_OK)
+      rc = colfam_anchor_begin(call->conn, request->table, &call->anchors[i], &call->message);
+    if (rc != SQLITE_OK) return rc;
+    call->anchored = i + 1;
+    rc = check_columns(call, i, &call->message);
+  }
+  return rc;
+}
+
+static int call_begin(struct call *call, const struct colfam_api *api,
+                      const struct colfam_request *requests, int count) {
+  memset(call, 0, sizeof *call);
+  call->conn = conn_of(api);
+  call->requests = requests;
+  call->count = count;
+  call->values.db = call->conn->db;
+  if (count < 0) return SQLITE_MISUSE;
+  call->anchors = sqlite3_malloc64(sizeof *call->anchors * (sqlite3_uint64)(count + 1));
+  return call->anchors ? anchor_all(call) : SQLITE_NOMEM;
+}
+
+static int call_end(struct call *call, int rc, char **message) {
+  for (int i = 0; i < call->anchored; i++) colfam_anchor_end(&call->anchors[i]);
+  sqlite3_free(call->anchors);
+  colfam_key_values_release(&call->values);
+  if (message) {
+    *message = rc == SQLITE_OK ? NULL : call->message;
+    if (rc != SQLITE_OK && !*message) *message = sqlite3_mprintf("%s", sqlite3_errstr(rc));
+  }
+  if (!message || rc == SQLITE_OK) sqlite3_free(call->message);
+  return rc;
+}
+
+static int engine_error(struct call *call, int i, kv_status status, const struct kv_err *err) {
+  return colfam_error_of(&call->message, call->anchors[i].vtab->schema->table, status, err);
+}
+
+/* Appends the encoded key number `k` of a request. */
+static int append_key(struct call *call, int i, size_t k, struct kv_buf *bytes, bool *possible) {
+  const struct colfam_keys *keys = &call->requests[i].keys;
+  const struct colfam_schema *schema = call->anchors[i].vtab->schema;
+  const struct colfam_value *values = keys->values + k * (size_t)keys->columns;
+  size_t start = bytes->size;
+  int rc = SQLITE_OK;
+  *possible = true;
+  for (int c = 0; c < keys->columns && rc == SQLITE_OK && *possible; c++)
+    rc = colfam_key_append_value(&call->values, bytes, schema, c, &values[c], possible);
+  if (bytes->size - start > KV_KEY_BYTES_MAX) *possible = false;
+  if (rc == SQLITE_MISUSE)
+    return colfam_error(&call->message, rc, "table %s: key %lld has something that is no value",
+                        schema->table, (long long)k);
+  return rc;
+}
+
+/* ---- multi_get */
+
+/* A key asked for. The bytes move while they grow: the slice is made when all are there. */
+struct asked {
+  size_t start;
+  struct kv_slice key;
+  size_t index; /* in the request */
+};
+
+static int compare_asked(const void *a, const void *b) {
+  const struct asked *x = a, *y = b;
+  return kv_slice_compare(x->key, y->key);
+}
+
+/* Encodes the keys that a row can have; *count says how many these are. */
+static int encode_keys(struct call *call, int i, struct rows *rows, struct asked *asked,
+                       size_t *count) {
+  *count = 0;
+  for (size_t k = 0; k < rows->count; k++) {
+    bool possible;
+    size_t start = rows->bytes.size;
+    rows->places[k] = NOWHERE;
+    int rc = append_key(call, i, k, &rows->bytes, &possible);
+    if (rc != SQLITE_OK) return rc;
+    if (!possible) {
+      rows->bytes.size = start;
+      continue;
+    }
+    asked[*count].start = start;
+    asked[*count].key.size = rows->bytes.size - start;
+    asked[(*count)++].index = k;
+  }
+  for (size_t k = 0; k < *count; k++)
+    asked[k].key = kv_slice_of(rows->bytes.data + asked[k].start, asked[k].key.size);
+  return SQLITE_OK;
+}
+
+static bool is_ascending(const struct asked *asked, size_t count) {
+  for (size_t k = 1; k < count; k++)
+    if (compare_asked(&asked[k - 1], &asked[k]) > 0) return false;
+  return true;
+}
+
+/* Sorts, and gives each key its place among the distinct ones. */
+static void place_keys(struct rows *rows, struct asked *asked, size_t count) {
+  if (!is_ascending(asked, count)) qsort(asked, count, sizeof *asked, compare_asked);
+  for (size_t k = 0; k < count; k++) {
+    bool same = k && kv_slice_equal(asked[k - 1].key, asked[k].key);
+    if (!same) rows->keys[rows->key_count++] = asked[k].key;
+    rows->places[asked[k].index] = rows->key_count - 1;
+  }
+}
+
+static int make_keys(struct call *call, int i, struct rows *rows) {
+  size_t count;
+  struct asked *asked = sqlite3_malloc64(sizeof *asked * (rows->count + 1));
+  rows->places = sqlite3_malloc64(sizeof *rows->places * (rows->count + 1));
+  rows->keys = sqlite3_malloc64(sizeof *rows->keys * (rows->count + 1));
+  int rc = asked && rows->places && rows->keys ? encode_keys(call, i, rows, asked, &count)
+                                               : SQLITE_NOMEM;
+  if (rc == SQLITE_OK) place_keys(rows, asked, count);
+  sqlite3_free(asked);
+  return rc;
+}
+
+static int get_rows(struct call *call, int i, struct rows *rows) {
+  const struct colfam_anchor *anchor = &call->anchors[i];
+  struct kv_err err = {0};
+  rows->schema = colfam_schema_ref(anchor->vtab->schema);
+  rows->count = (size_t)call->requests[i].keys.count;
+  int rc = make_keys(call, i, rows);
+  if (rc != SQLITE_OK || !rows->key_count) return rc;
+  kv_status status =
+      kv_multi_get(anchor->view, anchor->batch, rows->keys, rows->key_count, &rows->values, &err);
+  return status == KV_OK ? SQLITE_OK : engine_error(call, i, status, &err);
+}
+
+static struct colfam_result *result_new(struct call *call) {
+  sqlite3_uint64 size = sizeof(struct colfam_result) + sizeof(struct rows) * (size_t)call->count;
+  struct colfam_result *result = sqlite3_malloc64(size);
+  if (!result) return NULL;
+  memset(result, 0, size);
+  result->conn = colfam_conn_ref(call->conn);
+  result->count = call->count;
+  result->rows = (struct rows *)(result + 1);
+  for (int i = 0; i < call->count; i++) kv_buf_init(&result->rows[i].bytes);
+  return result;
+}
+
+static void rows_release(struct rows *rows) {
+  kv_result_free(rows->values);
+  for (size_t i = 0; rows->kept && i < rows->key_count; i++) {
+    for (struct kept *kept = rows->kept[i], *next; kept; kept = next) {
+      next = kept->next;
+      sqlite3_free(kept);
+    }
+  }
+  sqlite3_free(rows->kept);
+  sqlite3_free(rows->keys);
+  sqlite3_free(rows->places);
+  kv_buf_release(&rows->bytes);
+  colfam_schema_unref(rows->schema);
+}
+
+static void api_free_result(struct colfam_result *result) {
+  if (!result) return;
+  for (int i = 0; i < result->count; i++) rows_release(&result->rows[i]);
+  colfam_conn_unref(result->conn);
+  sqlite3_free(result);
+}
+
+static int api_multi_get(const struct colfam_api *api, const struct colfam_request *requests,
+                         int count, struct colfam_result **result, char **message) {
+  struct call call;
+  *result = NULL;
+  int rc = call_begin(&call, api, requests, count);
+  struct colfam_result *made = rc == SQLITE_OK ? result_new(&call) : NULL;
+  if (rc == SQLITE_OK && !made) rc = SQLITE_NOMEM;
+  for (int i = 0; i < count && rc == SQLITE_OK; i++) rc = get_rows(&call, i, &made->rows[i]);
+  if (rc == SQLITE_OK)
+    *result = made;
+  else
+    api_free_result(made);
+  return call_end(&call, rc, message);
+}
+
+/* ---- exists and may_exist */
+
+typedef kv_status (*probe_fn)(const struct colfam_anchor *anchor, struct kv_slice key,
+                              unsigned char *answer, struct kv_err *err);
+
+static kv_status probe_exact(const struct colfam_anchor *anchor, struct kv_slice key,
+                             unsigned char *answer, struct kv_err *err) {
+  bool found = false;
+  kv_status status = kv_exists(anchor->view, anchor->batch, key, &found, err);
+  *answer = found ? COLFAM_PRESENT : COLFAM_ABSENT;
+  return status;
+}
+
+static kv_status probe_memory(const struct colfam_anchor *anchor, struct kv_slice key,
+                              unsigned char *answer, struct kv_err *err) {
+  static const unsigned char answers[] = {
+      [KV_ABSENT] = COLFAM_ABSENT, [KV_PRESENT] = COLFAM_PRESENT, [KV_UNKNOWN] = COLFAM_UNKNOWN};
+  enum kv_may_exist told = KV_UNKNOWN;
+  kv_status status = kv_may_exist(anchor->view, anchor->batch, key, &told, NULL, err);
+  *answer = answers[told];
+  return status;
+}
+
+static int probe_request(struct call *call, int i, probe_fn probe, unsigned char *answers) {
+  struct kv_buf key;
+  struct kv_err err = {0};
+  int rc = SQLITE_OK;
+  kv_buf_init(&key);
+  for (size_t k = 0; k < (size_t)call->requests[i].keys.count && rc == SQLITE_OK; k++) {
+    bool possible;
+    kv_buf_clear(&key);
+    answers[k] = COLFAM_ABSENT;
+    rc = append_key(call, i, k, &key, &possible);
+    if (rc != SQLITE_OK || !possible) continue;
+    kv_status status = probe(&call->anchors[i], kv_buf_slice(&key), &answers[k], &err);
+    if (status != KV_OK) rc = engine_error(call, i, status, &err);
+  }
+  kv_buf_release(&key);
+  return rc;
+}
+
+static int probe_all(const struct colfam_api *api, const struct colfam_request *requests, int count,
+                     probe_fn probe, unsigned char *answers, char **message) {
+  struct call call;
+  int rc = call_begin(&call, api, requests, count);
+  for (int i = 0; i < count && rc == SQLITE_OK; i++) {
+    rc = probe_request(&call, i, probe, answers);
+    answers += requests[i].keys.count;
+  }
+  return call_end(&call, rc, message);
+}
+
+static int api_exists(const struct colfam_api *api, const struct colfam_request *requests,
+                      int count, unsigned char *answers, char **message) {
+  return probe_all(api, requests, count, probe_exact, answers, message);
+}
+
+static int api_may_exist(const struct colfam_api *api, const struct colfam_request *requests,
+                         int count, unsigned char *answers, char **message) {
+  return probe_all(api, requests, count, probe_memory, answers, message);
+}
+
+/* ---- Results */
+
+/* NULL when there is no such request. */
+static struct rows *rows_at(const struct colfam_result *result, int request) {
+  return request >= 0 && request < result->count ? &result->rows[request] : NULL;
+}
+
+/* The place and value of a row that was found. */
+static bool find_row(const struct rows *rows, sqlite3_int64 key, size_t *place,
+                     struct kv_slice *value) {
+  if (!rows || key < 0 || (sqlite3_uint64)key >= rows->count) return false;
+  *place = rows->places[key];
+  return *place != NOWHERE && kv_result_found(rows->values, *place, value);
+}
+
+static int api_found(const struct colfam_result *result, int request, sqlite3_int64 key) {
+  size_t place;
+  struct kv_slice value;
+  return find_row(rows_at(result, request), key, &place, &value);
+}
+
+static int api_column_count(const struct colfam_result *result, int request) {
+  const struct rows *rows = rows_at(result, request);
+  return rows ? rows->schema->column_count : 0;
+}
+
+static void set_value(struct colfam_value *value, const struct kv_datum *datum) {
+  static const int types[] = {[KV_NULL] = SQLITE_NULL,
+                              [KV_INTEGER] = SQLITE_INTEGER,
+                              [KV_REAL] = SQLITE_FLOAT,
+                              [KV_TEXT] = SQLITE_TEXT,
+                              [KV_BLOB] = SQLITE_BLOB};
+  value->type = types[datum->type];
+  if (datum->type == KV_INTEGER) value->integer = datum->integer;
+  if (datum->type == KV_REAL) value->real = datum->real;
+  if (datum->type < KV_TEXT) return;
+  value->size = (sqlite3_int64)datum->bytes.size;
+  value->bytes = datum->bytes.size ? datum->bytes.data : NULL;
+}
+
+static struct kept *find_kept(const struct rows *rows, size_t place, int column) {
+  struct kept *kept = rows->kept ? rows->kept[place] : NULL;
+  while (kept && kept->column != column) kept = kept->next;
+  return kept;
+}
+
+/* Copies bytes that a column's decoding made, for as long as the result lives; once a column. */
+static int keep_bytes(struct rows *rows, size_t place, int column, struct kv_slice *bytes) {
+  struct kept *kept = find_kept(rows, place, column);
+  if (!rows->kept) {
+    size_t size = sizeof *rows->kept * rows->key_count;
+    rows->kept = sqlite3_malloc64(size);
+    if (!rows->kept) return SQLITE_NOMEM;
+    memset(rows->kept, 0, size);
+  }
+  if (!kept) {
+    kept = sqlite3_malloc64(sizeof *kept + bytes->size);
+    if (!kept) return SQLITE_NOMEM;
+    *kept = (struct kept){rows->kept[place], column, bytes->size};
+    memcpy(kept->bytes, bytes->data, bytes->size);
+    rows->kept[place] = kept;
+  }
+  *bytes = kv_slice_of(kept->bytes, kept->size);
+  return SQLITE_OK;
+}
+
+static int declared_column(struct rows *rows, size_t place, struct kv_slice row, int column,
+                           struct kv_datum *datum) {
+  struct kv_buf scratch;
+  kv_buf_init(&scratch);
+  int rc = colfam_row_datum(rows->schema, rows->keys[place], row, column, &scratch, datum);
+  bool made = rc == SQLITE_OK && datum->type >= KV_TEXT && scratch.size && datum->bytes.size &&
+              datum->bytes.data >= scratch.data && datum->bytes.data < scratch.data + scratch.size;
+  if (made) rc = keep_bytes(rows, place, column, &datum->bytes);
+  kv_buf_release(&scratch);
+  return rc;
+}
+
+static int api_column(struct colfam_result *result, int request, sqlite3_int64 key, int column,
+                      struct colfam_value *value) {
+  struct rows *rows = rows_at(result, request);
+  size_t place;
+  struct kv_slice row;
+  struct kv_datum datum = {.type = KV_NULL};
+  int rc = SQLITE_RANGE;
+  *value = (struct colfam_value){.type = SQLITE_NULL};
+  if (!find_row(rows, key, &place, &row)) return rc;
+  if (column == -1 && rows->schema->key_form == COLFAM_KEY_ROWID) {
+    datum.type = KV_INTEGER;
+    sqlite3_int64 rowid = 0;
+    rc = colfam_rowid_of_key(rows->keys[place], &rowid);
+    datum = (struct kv_datum){.type = KV_INTEGER, .integer = rowid};
+  } else if (column >= 0 && column < rows->schema->column_count) {
+    rc = declared_column(rows, place, row, column, &datum);
+  }
+  if (rc == SQLITE_OK) set_value(value, &datum);
+  return rc;
+}
+
+/* ---- colfam_api(?1) */
+
+static struct api_object *object_of(struct colfam_conn *conn) {
+  if (conn->api) return conn->api;
+  struct api_object *object = sqlite3_malloc64(sizeof *object);
+  if (!object) return NULL;
+  *object = (struct api_object){
+      .api = {.version = COLFAM_API_VERSION,
+              .size = sizeof(struct colfam_api),
+              .multi_get = api_multi_get,
+              .exists = api_exists,
+              .may_exist = api_may_exist,
+              .found = api_found,
+              .column_count = api_column_count,
+              .column = api_column,
+              .free_result = api_free_result},
+      .conn = conn,
+  };
+  conn->api = object;
+  return object;
+}
+
+void colfam_api_function(sqlite3_context *context, int argc, sqlite3_value **argv) {
+  (void)argc;
+  const struct colfam_api **into = sqlite3_value_pointer(argv[0], COLFAM_API_POINTER);
+  if (!into) {
+    sqlite3_result_error(context,
+                         "colfam_api is for C programs: colfam_api(?1) takes a pointer bound as "
+                         "ext/colfam.h says",
+                         -1);
+    return;
+  }
+  const struct api_object *object = object_of(sqlite3_user_data(context));
+  if (!object) {
+    sqlite3_result_error_nomem(context);
+    return;
+  }
+  *into = &object->api;
+}
