@@ -2,7 +2,10 @@
 **
 ** Every statement names its table with the schema, so that a temp table of the same name is never meant.
 ** Reading steps a cached statement to its end or resets it: a statement left open would keep locks and make
-** VACUUM impossible. */
+** VACUUM impossible.
+**
+** What the application's authorizer makes SQLite ignore (SQLITE_IGNORE) looks like success: a SELECT without
+** columns, a column that is NULL, a write that writes nothing. All of it is SQLITE_AUTH here. */
 #include "catalog.h"
 
 #include <string.h>
@@ -13,6 +16,7 @@
 #define FORMAT_VERSION 1
 
 static const char *const sql_texts[COLFAM_SQL_COUNT] = {
+    [COLFAM_SQL_PROBE] = "SELECT 1",
     [COLFAM_SQL_META] = "SELECT name, value FROM \"%w\".\"%w_cfmeta\"",
     [COLFAM_SQL_FILES] =
         "SELECT id, level, seq, smallest, largest, bytes, entries, tombstones, checksum"
@@ -54,6 +58,7 @@ void colfam_catalog_close(struct colfam_catalog *catalog) {
     sqlite3_finalize(catalog->statements[i]);
     catalog->statements[i] = NULL;
   }
+  catalog->stale = false;
 }
 
 void colfam_catalog_release(struct colfam_catalog *catalog) {
@@ -81,9 +86,36 @@ static int damaged(struct colfam_catalog *catalog, const char *shadow, const cha
                       catalog->table, shadow, what);
 }
 
+/* Nothing tells when the authorizer is taken away again: what was prepared under it must go. */
+static int unauthorized(struct colfam_catalog *catalog, const char *what, char **message) {
+  if (catalog) catalog->stale = true;
+  return colfam_error(message, SQLITE_AUTH,
+                      "not authorized: the application's authorizer ignores %s", what);
+}
+
+/* colfam leaves no NULLs. In a key there can be none but what an authorizer hides. */
+static int null_column(struct colfam_catalog *catalog, const char *shadow, int column,
+                       char **message) {
+  catalog->stale = true;
+  return colfam_error(message, column ? SQLITE_CORRUPT_VTAB : SQLITE_AUTH,
+                      "table %s: %s_%s: column %d is NULL: %s", catalog->table, catalog->table,
+                      shadow, column + 1,
+                      column ? "damaged, or hidden by the application's authorizer"
+                             : "the application's authorizer hides it");
+}
+
+/* The row that was stepped to: SQLITE_OK when it has no NULLs. */
+static int check_nulls(struct colfam_catalog *catalog, const char *shadow, sqlite3_stmt *row,
+                       char **message) {
+  for (int i = 0; i < sqlite3_column_count(row); i++)
+    if (sqlite3_column_type(row, i) == SQLITE_NULL) return null_column(catalog, shadow, i, message);
+  return SQLITE_OK;
+}
+
 /* The cached statement, reset and unbound. */
 static int prepare(struct colfam_catalog *catalog, enum colfam_sql which, sqlite3_stmt **statement,
                    char **message) {
+  if (catalog->stale) colfam_catalog_close(catalog);
   *statement = catalog->statements[which];
   if (*statement) return SQLITE_OK;
   const char *d = catalog->database, *t = catalog->table;
@@ -96,28 +128,59 @@ static int prepare(struct colfam_catalog *catalog, enum colfam_sql which, sqlite
   return SQLITE_OK;
 }
 
-/* Ends a statement's use; rc is what its last step gave. Borrowed bindings are let go. */
+/* Ends a SELECT's use; rc is what its last step gave. Borrowed bindings are let go. */
 static int finish(struct colfam_catalog *catalog, sqlite3_stmt *statement, int rc, char **message) {
   if (rc == SQLITE_ROW || rc == SQLITE_DONE) rc = SQLITE_OK;
   rc = sql_error(catalog, rc, message);
+  if (rc == SQLITE_OK && !sqlite3_column_count(statement))
+    rc = unauthorized(catalog, "reading of shadow tables", message);
   sqlite3_reset(statement);
   sqlite3_clear_bindings(statement);
   return rc;
 }
 
+/* Runs a DELETE. */
 static int run(struct colfam_catalog *catalog, sqlite3_stmt *statement, char **message) {
-  return finish(catalog, statement, sqlite3_step(statement), message);
+  int rc = sqlite3_step(statement);
+  rc = sql_error(catalog, rc == SQLITE_DONE ? SQLITE_OK : rc, message);
+  if (rc == SQLITE_OK && sqlite3_stmt_readonly(statement))
+    rc = unauthorized(catalog, "writes to shadow tables", message);
+  sqlite3_reset(statement);
+  sqlite3_clear_bindings(statement);
+  return rc;
 }
 
-int colfam_catalog_prepare_writes(struct colfam_catalog *catalog, char **message) {
-  static const enum colfam_sql used[] = {COLFAM_SQL_LOG_PUT, COLFAM_SQL_LOG_DELETE,
-                                         COLFAM_SQL_LOG_TRIM};
-  for (size_t i = 0; i < sizeof used / sizeof *used; i++) {
+/* Runs an INSERT of one row, which a trigger of somebody's may have kept out. */
+static int run_insert(struct colfam_catalog *catalog, sqlite3_stmt *statement, char **message) {
+  int rc = run(catalog, statement, message);
+  if (rc != SQLITE_OK || sqlite3_changes(catalog->db) == 1) return rc;
+  return colfam_error(message, SQLITE_CONSTRAINT_TRIGGER,
+                      "table %s: something keeps rows out of its shadow tables: drop the triggers "
+                      "on them",
+                      catalog->table);
+}
+
+int colfam_catalog_probe(struct colfam_catalog *catalog, bool *fresh, char **message) {
+  sqlite3_stmt *probe = catalog->statements[COLFAM_SQL_PROBE];
+  *fresh = !probe || catalog->stale;
+  int rc = prepare(catalog, COLFAM_SQL_PROBE, &probe, message);
+  if (rc != SQLITE_OK) return rc;
+  rc = finish(catalog, probe, sqlite3_step(probe), message);
+  if (sqlite3_stmt_status(probe, SQLITE_STMTSTATUS_REPREPARE, 1)) *fresh = true;
+  return rc;
+}
+
+int colfam_catalog_prepare_all(struct colfam_catalog *catalog, char **message) {
+  colfam_catalog_close(catalog);
+  int rc = SQLITE_OK;
+  for (int i = 0; i < COLFAM_SQL_COUNT && rc == SQLITE_OK; i++) {
     sqlite3_stmt *statement;
-    int rc = prepare(catalog, used[i], &statement, message);
-    if (rc != SQLITE_OK) return rc;
+    if (i == COLFAM_SQL_ROWS) continue;
+    rc = prepare(catalog, (enum colfam_sql)i, &statement, message);
+    if (rc == SQLITE_OK && i >= COLFAM_SQL_LOG_PUT && sqlite3_stmt_readonly(statement))
+      rc = unauthorized(catalog, "writes to shadow tables", message);
   }
-  return SQLITE_OK;
+  return rc;
 }
 
 /* ---- DDL */
@@ -137,6 +200,14 @@ static bool shadow_is_there(struct colfam_catalog *catalog, const char *shadow) 
   return there;
 }
 
+/* DDL that the authorizer makes SQLite ignore leaves all as it was. */
+static int check_shadows(struct colfam_catalog *catalog, bool there, char **message) {
+  for (size_t i = 0; i < SHADOW_COUNT; i++)
+    if (shadow_is_there(catalog, shadow_names[i]) != there)
+      return unauthorized(catalog, "DDL on shadow tables", message);
+  return SQLITE_OK;
+}
+
 static int put_meta(struct colfam_catalog *catalog, const char *name, sqlite3_int64 value,
                     char **message) {
   sqlite3_stmt *statement;
@@ -144,7 +215,7 @@ static int put_meta(struct colfam_catalog *catalog, const char *name, sqlite3_in
   if (rc != SQLITE_OK) return rc;
   sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC);
   sqlite3_bind_int64(statement, 2, value);
-  return run(catalog, statement, message);
+  return run_insert(catalog, statement, message);
 }
 
 static int put_uuid(struct colfam_catalog *catalog, char **message) {
@@ -153,7 +224,7 @@ static int put_uuid(struct colfam_catalog *catalog, char **message) {
   if (rc != SQLITE_OK) return rc;
   sqlite3_bind_text(statement, 1, "uuid", -1, SQLITE_STATIC);
   sqlite3_bind_blob(statement, 2, catalog->uuid, sizeof catalog->uuid, SQLITE_STATIC);
-  return run(catalog, statement, message);
+  return run_insert(catalog, statement, message);
 }
 
 int colfam_catalog_put_option(struct colfam_catalog *catalog, const char *name, const char *value,
@@ -165,7 +236,7 @@ int colfam_catalog_put_option(struct colfam_catalog *catalog, const char *name, 
   if (!full) return SQLITE_NOMEM;
   sqlite3_bind_text(statement, 1, full, -1, sqlite3_free);
   sqlite3_bind_text(statement, 2, value, -1, SQLITE_TRANSIENT);
-  return run(catalog, statement, message);
+  return run_insert(catalog, statement, message);
 }
 
 static int fill_meta(struct colfam_catalog *catalog, const struct colfam_options *options,
@@ -198,7 +269,8 @@ static int create_tables(struct colfam_catalog *catalog, char **message) {
       "CREATE TABLE \"%w\".\"%w_cflog\"(seq INTEGER PRIMARY KEY, nonce INTEGER, gen INTEGER,"
       " rows INTEGER, batch BLOB);",
       d, t, d, t, d, t);
-  return exec(catalog, sql, message);
+  int rc = exec(catalog, sql, message);
+  return rc == SQLITE_OK ? check_shadows(catalog, true, message) : rc;
 }
 
 int colfam_catalog_create(struct colfam_catalog *catalog, const struct colfam_options *options,
@@ -224,7 +296,7 @@ int colfam_catalog_drop(struct colfam_catalog *catalog, char **message) {
     int rc = exec(catalog, sql, message);
     if (rc != SQLITE_OK) return rc;
   }
-  return SQLITE_OK;
+  return check_shadows(catalog, false, message);
 }
 
 int colfam_catalog_rename(struct colfam_catalog *catalog, const char *table, char **message) {
@@ -236,55 +308,85 @@ int colfam_catalog_rename(struct colfam_catalog *catalog, const char *table, cha
     int rc = exec(catalog, sql, message);
     if (rc != SQLITE_OK) return rc;
   }
-  return SQLITE_OK;
+  return check_shadows(catalog, false, message);
+}
+
+int colfam_catalog_each(sqlite3 *db, const char *database, const char *suffix,
+                        int (*visit)(void *context, const char *name), void *context,
+                        char **message) {
+  char *sql = sqlite3_mprintf("SELECT type, name FROM \"%w\".sqlite_schema", database);
+  if (!sql) return SQLITE_NOMEM;
+  sqlite3_stmt *names;
+  size_t tail = strlen(suffix);
+  int rc = sqlite3_prepare_v2(db, sql, -1, &names, NULL), visited = SQLITE_OK;
+  sqlite3_free(sql);
+  while (rc == SQLITE_OK && visited == SQLITE_OK && (rc = sqlite3_step(names)) == SQLITE_ROW) {
+    const char *type = (const char *)sqlite3_column_text(names, 0);
+    const char *name = (const char *)sqlite3_column_text(names, 1);
+    size_t length = name ? strlen(name) : 0;
+    rc = SQLITE_OK;
+    if (!type || !name)
+      visited = unauthorized(NULL, "reading of the schema", message);
+    else if (strcmp(type, "table") == 0 && length >= tail &&
+             sqlite3_stricmp(name + length - tail, suffix) == 0)
+      visited = visit(context, name);
+  }
+  if (rc == SQLITE_DONE && !sqlite3_column_count(names))
+    visited = unauthorized(NULL, "reading of the schema", message);
+  if (rc == SQLITE_DONE) rc = SQLITE_OK;
+  if (rc != SQLITE_OK) colfam_error(message, rc, "%s", sqlite3_errmsg(db));
+  sqlite3_finalize(names);
+  return visited != SQLITE_OK ? visited : rc;
 }
 
 /* Whether the shadow tables of the catalog's name have its uuid. Those that cannot be understood (damaged, of
 ** a newer version) are nobody's. */
-static int is_ours(struct colfam_catalog *catalog, bool *ours) {
+static int is_ours(struct colfam_catalog *catalog, bool *ours, char **message) {
   *ours = false;
   if (!shadow_is_there(catalog, "cfmeta") || !shadow_is_there(catalog, "cflog")) return SQLITE_OK;
   struct colfam_meta meta;
-  char *message = NULL;
-  int rc = colfam_catalog_read_meta(catalog, &meta, &message);
-  sqlite3_free(message);
+  int rc = colfam_catalog_read_meta(catalog, &meta, message);
   if (rc == SQLITE_OK) *ours = memcmp(meta.uuid, catalog->uuid, sizeof meta.uuid) == 0;
   return rc == SQLITE_ERROR || (rc & 0xff) == SQLITE_CORRUPT ? SQLITE_OK : rc;
 }
 
-/* Tries every table that has a t_cfmeta. */
-static int find_by_uuid(struct colfam_catalog *catalog, sqlite3_stmt *names, bool *found) {
-  int rc = SQLITE_OK;
-  while (rc == SQLITE_OK && !*found && (rc = sqlite3_step(names)) == SQLITE_ROW) {
-    struct colfam_catalog other;
-    rc = colfam_catalog_init(&other, catalog->db, catalog->database,
-                             (const char *)sqlite3_column_text(names, 0));
-    if (rc != SQLITE_OK) break;
-    memcpy(other.uuid, catalog->uuid, sizeof other.uuid);
-    rc = is_ours(&other, found);
-    if (*found) {
-      colfam_catalog_set_name(catalog, other.table);
-      other.table = NULL;
-    }
-    colfam_catalog_release(&other);
+struct search {
+  struct colfam_catalog *catalog;
+  bool found;
+  int refused; /* SQLITE_AUTH when one could not be looked at */
+  char **message;
+};
+
+/* Tries one table that has a t_cfmeta. */
+static int try_table(void *context, const char *shadow) {
+  struct search *search = context;
+  if (search->found) return SQLITE_OK;
+  struct colfam_catalog *catalog = search->catalog, other;
+  int rc = colfam_catalog_init(&other, catalog->db, catalog->database, shadow);
+  if (rc != SQLITE_OK) return rc;
+  other.table[strlen(shadow) - strlen("_cfmeta")] = 0;
+  memcpy(other.uuid, catalog->uuid, sizeof other.uuid);
+  rc = is_ours(&other, &search->found, search->message);
+  if (rc == SQLITE_AUTH) {
+    search->refused = rc;
+    rc = SQLITE_OK;
   }
-  return rc == SQLITE_DONE ? SQLITE_OK : rc;
+  if (search->found) {
+    colfam_catalog_set_name(catalog, other.table);
+    other.table = NULL;
+  }
+  colfam_catalog_release(&other);
+  return rc;
 }
 
-int colfam_catalog_find(struct colfam_catalog *catalog, bool *found) {
+int colfam_catalog_find(struct colfam_catalog *catalog, bool *found, char **message) {
   colfam_catalog_close(catalog);
-  int rc = is_ours(catalog, found);
+  int rc = is_ours(catalog, found, message);
   if (rc != SQLITE_OK || *found) return rc;
-  char *sql = sqlite3_mprintf("SELECT substr(name, 1, length(name) - 7) FROM \"%w\".sqlite_schema"
-                              " WHERE type = 'table' AND substr(name, -7) = '_cfmeta'",
-                              catalog->database);
-  if (!sql) return SQLITE_NOMEM;
-  sqlite3_stmt *names;
-  rc = sqlite3_prepare_v2(catalog->db, sql, -1, &names, NULL);
-  sqlite3_free(sql);
-  if (rc == SQLITE_OK) rc = find_by_uuid(catalog, names, found);
-  sqlite3_finalize(names);
-  return rc;
+  struct search search = {catalog, false, SQLITE_OK, message};
+  rc = colfam_catalog_each(catalog->db, catalog->database, "_cfmeta", try_table, &search, message);
+  *found = search.found;
+  return rc == SQLITE_OK && !search.found ? search.refused : rc;
 }
 
 /* ---- t_cfmeta */
@@ -304,13 +406,15 @@ static int take_meta(struct colfam_catalog *catalog, sqlite3_stmt *row, struct c
                      int *seen, char **message) {
   const char *name = (const char *)sqlite3_column_text(row, 0);
   sqlite3_int64 number = sqlite3_column_int64(row, 1);
-  if (!name) return damaged(catalog, "cfmeta", "a row without a name", message);
+  if (!name) return null_column(catalog, "cfmeta", 0, message);
   if (strncmp(name, "option.", 7) == 0) {
     const char *value = (const char *)sqlite3_column_text(row, 1);
     if (!colfam_options_known(name + 7)) return SQLITE_OK;
     int rc = colfam_options_set(&meta->options, name + 7, value ? value : "", message);
     return rc == SQLITE_ERROR ? damaged(catalog, "cfmeta", *message, message) : rc;
   }
+  if (sqlite3_column_type(row, 1) == SQLITE_NULL)
+    return unauthorized(catalog, "values of t_cfmeta, or one is NULL", message);
   if (strcmp(name, "uuid") == 0) {
     const void *bytes = sqlite3_column_blob(row, 1);
     if (sqlite3_column_bytes(row, 1) != sizeof meta->uuid || !bytes)
@@ -369,6 +473,8 @@ static bool take_blob(sqlite3_stmt *row, int column, struct kv_buf *buf) {
 
 static int take_file(struct colfam_catalog *catalog, sqlite3_stmt *row, struct kv_file_info *info,
                      char **message) {
+  int rc = check_nulls(catalog, "cffile", row, message);
+  if (rc != SQLITE_OK) return rc;
   for (int i = 0; i < 9; i++) {
     bool bound = i == 3 || i == 4;
     if (bound ? sqlite3_column_type(row, i) != SQLITE_BLOB
@@ -422,6 +528,7 @@ static int read_last(struct colfam_catalog *catalog, struct kv_snapshot *snapsho
   int rc = prepare(catalog, COLFAM_SQL_LAST, &statement, message);
   if (rc != SQLITE_OK) return rc;
   rc = sqlite3_step(statement);
+  int taken = rc == SQLITE_ROW ? check_nulls(catalog, "cflog", statement, message) : SQLITE_OK;
   if (rc == SQLITE_ROW &&
       sqlite3_column_int64(statement, 0) > (sqlite3_int64)snapshot->log.flushed_seq) {
     snapshot->log.last_seq = (uint64_t)sqlite3_column_int64(statement, 0);
@@ -429,7 +536,8 @@ static int read_last(struct colfam_catalog *catalog, struct kv_snapshot *snapsho
     snapshot->rows = sqlite3_column_int64(statement, 2);
     if (snapshot->rows < -1) snapshot->rows = -1;
   }
-  return finish(catalog, statement, rc, message);
+  rc = finish(catalog, statement, rc, message);
+  return taken != SQLITE_OK ? taken : rc;
 }
 
 int colfam_catalog_read_snapshot(struct colfam_catalog *catalog, const struct colfam_meta *meta,
@@ -471,25 +579,20 @@ void colfam_catalog_file_ids(struct colfam_catalog *catalog, uint64_t **ids, siz
 
 /* ---- t_cflog as the engine's source of rows */
 
-/* From SQLite's codes to the engine's; the text is SQLite's. */
-static kv_status source_fail(struct colfam_catalog *catalog, int rc, struct kv_err *err) {
-  kv_status status = KV_IO;
-  int primary = rc & 0xff;
-  if (primary == SQLITE_NOMEM) status = KV_NOMEM;
-  if (primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB) status = KV_CORRUPT;
-  if (primary == SQLITE_INTERRUPT) status = KV_CANCELED;
-  if (primary == SQLITE_BUSY || primary == SQLITE_LOCKED) status = KV_BUSY;
-  return kv_fail(err, status, "reading %s_cflog: %s", catalog->table, sqlite3_errmsg(catalog->db));
+/* The engine only carries it: rc and message are what the reader's owner gives back. */
+static kv_status source_fail(struct colfam_log_reader *reader, int rc, struct kv_err *err) {
+  reader->rc = rc;
+  return kv_fail(err, rc == SQLITE_NOMEM ? KV_NOMEM : KV_IO, "reading %s_cflog: %s",
+                 reader->catalog->table,
+                 reader->message ? reader->message : sqlite3_errmsg(reader->catalog->db));
 }
 
 static kv_status source_open(void *ctx, uint64_t from, struct kv_err *err) {
   struct colfam_log_reader *reader = ctx;
   colfam_log_reader_close(reader);
   sqlite3_stmt *statement;
-  char *message = NULL;
-  int rc = prepare(reader->catalog, COLFAM_SQL_ROWS, &statement, &message);
-  sqlite3_free(message);
-  if (rc != SQLITE_OK) return source_fail(reader->catalog, rc, err);
+  int rc = prepare(reader->catalog, COLFAM_SQL_ROWS, &statement, &reader->message);
+  if (rc != SQLITE_OK) return source_fail(reader, rc, err);
   sqlite3_bind_int64(statement, 1, (sqlite3_int64)from);
   sqlite3_bind_int64(statement, 2, (sqlite3_int64)reader->last_seq);
   reader->open = true;
@@ -503,7 +606,8 @@ static kv_status source_next(void *ctx, struct kv_log_row *row, bool *found, str
   if (!reader->open) return KV_OK;
   int rc = sqlite3_step(statement);
   if (rc == SQLITE_DONE) return KV_OK;
-  if (rc != SQLITE_ROW) return source_fail(reader->catalog, rc, err);
+  if (rc == SQLITE_ROW) rc = check_nulls(reader->catalog, "cflog", statement, &reader->message);
+  if (rc != SQLITE_OK) return source_fail(reader, rc, err);
   row->seq = (uint64_t)sqlite3_column_int64(statement, 0);
   row->nonce = (uint64_t)sqlite3_column_int64(statement, 1);
   row->gen = (uint64_t)sqlite3_column_int64(statement, 2);
@@ -521,6 +625,8 @@ struct kv_log_source colfam_log_source(struct colfam_log_reader *reader) {
 void colfam_log_reader_close(struct colfam_log_reader *reader) {
   if (reader->open) sqlite3_reset(reader->catalog->statements[COLFAM_SQL_ROWS]);
   reader->open = false;
+  sqlite3_free(reader->message);
+  reader->message = NULL;
 }
 
 /* ---- Writes */
@@ -544,7 +650,7 @@ int colfam_catalog_put_log(struct colfam_catalog *catalog, const struct kv_log_r
     sqlite3_clear_bindings(statement);
     return rc;
   }
-  return run(catalog, statement, message);
+  return run_insert(catalog, statement, message);
 }
 
 int colfam_catalog_delete_log(struct colfam_catalog *catalog, uint64_t seq, char **message) {
@@ -584,7 +690,7 @@ int colfam_catalog_put_file(struct colfam_catalog *catalog, const struct kv_file
   sqlite3_bind_int64(statement, 7, (sqlite3_int64)info->entries);
   sqlite3_bind_int64(statement, 8, (sqlite3_int64)info->tombstones);
   sqlite3_bind_int64(statement, 9, (sqlite3_int64)info->checksum);
-  return run(catalog, statement, message);
+  return run_insert(catalog, statement, message);
 }
 
 static int delete_file(struct colfam_catalog *catalog, uint64_t id, char **message) {

@@ -12,11 +12,12 @@
 #include "sqlite_api.h"
 
 enum colfam_sql {
-  COLFAM_SQL_META,  /* all of t_cfmeta */
-  COLFAM_SQL_FILES, /* all of t_cffile */
-  COLFAM_SQL_LAST,  /* newest log row */
-  COLFAM_SQL_ROWS,  /* log rows in a range of seq */
-  COLFAM_SQL_LOG_PUT,
+  COLFAM_SQL_PROBE,      /* no table: has anything expired? */
+  COLFAM_SQL_META,       /* all of t_cfmeta */
+  COLFAM_SQL_FILES,      /* all of t_cffile */
+  COLFAM_SQL_LAST,       /* newest log row */
+  COLFAM_SQL_ROWS,       /* log rows in a range of seq */
+  COLFAM_SQL_LOG_PUT,    /* from here on they write */
   COLFAM_SQL_LOG_DELETE, /* one row */
   COLFAM_SQL_LOG_TRIM,   /* a few dead rows */
   COLFAM_SQL_FILE_PUT,
@@ -30,6 +31,7 @@ struct colfam_catalog {
   char *database;
   char *table;
   uint8_t uuid[16];
+  bool stale; /* the statements were prepared under an authorizer that has things ignored */
   sqlite3_stmt *statements[COLFAM_SQL_COUNT];
 };
 
@@ -41,8 +43,11 @@ void colfam_catalog_close(struct colfam_catalog *catalog);
 void colfam_catalog_release(struct colfam_catalog *catalog);
 /* New name for the same table: takes `table` over (sqlite3_malloc). */
 void colfam_catalog_set_name(struct colfam_catalog *catalog, char *table);
-/* Prepares the statements that a commit uses, so that an authorizer's refusal comes at the statement. */
-int colfam_catalog_prepare_writes(struct colfam_catalog *catalog, char **message);
+/* Whether what was prepared may be out of date, as after sqlite3_set_authorizer: asked by a statement that
+** costs next to nothing. */
+int colfam_catalog_probe(struct colfam_catalog *catalog, bool *fresh, char **message);
+/* Prepares what a commit uses anew, so that an authorizer's refusal comes now and not at COMMIT. */
+int colfam_catalog_prepare_all(struct colfam_catalog *catalog, char **message);
 
 /* DDL, in the caller's transaction. create fails with a clear message when a table of such a name is
 ** there, and leaves nothing behind. uuid is filled. */
@@ -52,7 +57,11 @@ int colfam_catalog_drop(struct colfam_catalog *catalog, char **message);
 int colfam_catalog_rename(struct colfam_catalog *catalog, const char *table, char **message);
 /* Whether the shadow tables of catalog->uuid are there, under the name known or another: DDL that a ROLLBACK
 ** TO undoes gives a table back its older name without a word. The catalog takes the name found. */
-int colfam_catalog_find(struct colfam_catalog *catalog, bool *found);
+int colfam_catalog_find(struct colfam_catalog *catalog, bool *found, char **message);
+/* Visits the names of all tables of a schema that end in `suffix`; a code other than SQLITE_OK ends it. */
+int colfam_catalog_each(sqlite3 *db, const char *database, const char *suffix,
+                        int (*visit)(void *context, const char *name), void *context,
+                        char **message);
 
 /* What t_cfmeta says. */
 struct colfam_meta {
@@ -82,6 +91,8 @@ struct colfam_log_reader {
   struct colfam_catalog *catalog;
   uint64_t last_seq;
   bool open;
+  int rc;        /* SQLite's code of a failure, which the engine's statuses are too few for */
+  char *message; /* its text */
 };
 struct kv_log_source colfam_log_source(struct colfam_log_reader *reader);
 void colfam_log_reader_close(struct colfam_log_reader *reader);

@@ -4,6 +4,8 @@
 #ifndef COLFAM_CONN_H
 #define COLFAM_CONN_H
 
+#include <stdbool.h>
+
 #include "sqlite_api.h"
 
 struct api_object;
@@ -18,6 +20,7 @@ struct colfam_conn {
   struct colfam_table *tables; /* all opened now */
   struct colfam_drop *drops;   /* DROPs of the transaction in progress (drop.h) */
   struct api_object *api;      /* NULL until asked for (api.h) */
+  bool drops_joined;           /* colfam_drops takes part in it */
 };
 struct colfam_conn *colfam_conn_new(sqlite3 *db);
 struct colfam_conn *colfam_conn_ref(struct colfam_conn *conn);

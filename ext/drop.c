@@ -21,12 +21,15 @@ struct drops_vtab {
   struct colfam_conn *conn;
 };
 
-static void free_drop(struct colfam_conn *conn, struct colfam_drop *drop) {
-  struct colfam_drop **link = &conn->drops;
-  while (*link != drop) link = &(*link)->next;
-  *link = drop->next;
+static void free_drop(struct colfam_drop *drop) {
   sqlite3_free(drop->ids);
   sqlite3_free(drop);
+}
+
+static struct colfam_drop *take_drop(struct colfam_conn *conn) {
+  struct colfam_drop *drop = conn->drops;
+  conn->drops = drop->next;
+  return drop;
 }
 
 /* The files to remove when the DROP commits: the committed ones. A job of this transaction that a failed
@@ -67,6 +70,18 @@ static int drop_without_callbacks(struct colfam_table *table, char **message) {
   return rc;
 }
 
+/* An authorizer may have the INSERT ignored. */
+static int join_transaction(struct colfam_conn *conn, char **message) {
+  /* With the schema, so that a temp table of the name is never meant. */
+  const char *join = "INSERT INTO main.colfam_drops(dropped) VALUES(1)";
+  int rc = sqlite3_exec(conn->db, join, NULL, NULL, NULL);
+  if (rc != SQLITE_OK) return colfam_error(message, rc, "%s", sqlite3_errmsg(conn->db));
+  if (conn->drops_joined) return SQLITE_OK;
+  return colfam_error(
+      message, SQLITE_AUTH,
+      "not authorized: the application's authorizer ignores writes to colfam_drops");
+}
+
 int colfam_drops_add(struct colfam_table *table, char **message) {
   struct colfam_conn *conn = table->conn;
   bool taken;
@@ -75,18 +90,17 @@ int colfam_drops_add(struct colfam_table *table, char **message) {
   if (taken) return drop_without_callbacks(table, message);
   struct colfam_drop *drop = sqlite3_malloc64(sizeof *drop);
   if (!drop) return SQLITE_NOMEM;
-  *drop = (struct colfam_drop){conn->drops, table, NULL, 0, false};
-  conn->drops = drop;
+  *drop = (struct colfam_drop){NULL, table, NULL, 0, false};
   note_files(drop);
-  /* With the schema, so that a temp table of the name is never meant. */
-  const char *join = "INSERT INTO main.colfam_drops(dropped) VALUES(1)";
-  rc = sqlite3_exec(conn->db, join, NULL, NULL, NULL);
-  if (rc == SQLITE_OK) {
-    if (table->txn) table->txn->dropped = true;
-    return SQLITE_OK;
+  rc = join_transaction(conn, message);
+  if (rc != SQLITE_OK) {
+    free_drop(drop);
+    return rc;
   }
-  free_drop(conn, drop);
-  return colfam_error(message, rc, "%s", sqlite3_errmsg(conn->db));
+  drop->next = conn->drops;
+  conn->drops = drop;
+  if (table->txn) table->txn->dropped = true;
+  return SQLITE_OK;
 }
 
 bool colfam_drops_has(const struct colfam_conn *conn, const struct colfam_table *table) {
@@ -166,7 +180,7 @@ static int drops_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqli
 }
 
 static int drops_begin(sqlite3_vtab *vtab) {
-  (void)vtab;
+  ((struct drops_vtab *)vtab)->conn->drops_joined = true;
   return SQLITE_OK;
 }
 
@@ -192,7 +206,7 @@ static int drops_sync(sqlite3_vtab *vtab) {
   int rc = SQLITE_OK;
   for (struct colfam_drop *drop = conn->drops; rc == SQLITE_OK && drop; drop = drop->next) {
     bool found = false;
-    rc = colfam_catalog_find(&drop->table->catalog, &found);
+    rc = colfam_catalog_find(&drop->table->catalog, &found, &vtab->zErrMsg);
     drop->gone = !found;
     if (rc == SQLITE_OK && drop->gone)
       rc = colfam_reclaim_note_journal(drop->table, &vtab->zErrMsg);
@@ -215,15 +229,16 @@ static int drops_commit(sqlite3_vtab *vtab) {
   struct colfam_table *table = conn->tables;
   struct colfam_txn *txn;
   while ((txn = next_orphan(&table))) colfam_txn_commit(txn);
+  conn->drops_joined = false;
   while (conn->drops) {
-    struct colfam_drop *drop = conn->drops;
+    struct colfam_drop *drop = take_drop(conn);
     table = drop->gone ? drop->table : NULL;
     if (table) {
       colfam_table_forget_view(table);
       colfam_reclaim_add(table->store, table->family, drop->ids, drop->count);
       colfam_reclaim_run(table);
     }
-    free_drop(conn, drop);
+    free_drop(drop);
     if (table && !is_gone(conn, table)) colfam_table_free(table);
   }
   return SQLITE_OK;
@@ -234,7 +249,8 @@ static int drops_rollback(sqlite3_vtab *vtab) {
   struct colfam_table *table = conn->tables;
   struct colfam_txn *txn;
   while ((txn = next_orphan(&table))) colfam_txn_rollback(txn);
-  while (conn->drops) free_drop(conn, conn->drops);
+  conn->drops_joined = false;
+  while (conn->drops) free_drop(take_drop(conn));
   return SQLITE_OK;
 }
 

@@ -17,7 +17,7 @@
 #include "killpoint.h"
 
 /* What the last xSync found. */
-enum proof { PROOF_NOW, PROOF_WAL, PROOF_DIRECTORY, PROOF_NEXT_COMMIT };
+enum proof { PROOF_NONE, PROOF_NOW, PROOF_WAL, PROOF_DIRECTORY, PROOF_NEXT_COMMIT };
 
 void colfam_reclaim_add(struct colfam_store *store, struct kv_family *family, const uint64_t *ids,
                         size_t count) {
@@ -29,6 +29,7 @@ void colfam_reclaim_add(struct colfam_store *store, struct kv_family *family, co
   }
 }
 
+/* No text when the application's authorizer does not let us ask. */
 static int pragma_text(struct colfam_table *table, const char *name, char *text, size_t size,
                        char **message) {
   sqlite3 *db = table->conn->db;
@@ -41,11 +42,14 @@ static int pragma_text(struct colfam_table *table, const char *name, char *text,
   if (rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
     sqlite3_snprintf((int)size, text, "%s", (const char *)sqlite3_column_text(statement, 0));
   if (rc == SQLITE_OK) rc = sqlite3_finalize(statement);
-  return rc == SQLITE_OK ? rc : colfam_error(message, rc, "%s", sqlite3_errmsg(db));
+  if (rc == SQLITE_OK || rc == SQLITE_AUTH) return SQLITE_OK;
+  return colfam_error(message, rc, "%s", sqlite3_errmsg(db));
 }
 
-static enum proof decide(const char *journal, const char *locking, int synchronous) {
+static enum proof decide(const char *journal, const char *locking, const char *synchronous_text) {
   enum { OFF, NORMAL, FULL, EXTRA };
+  if (!*journal || !*locking || !*synchronous_text) return PROOF_NONE;
+  int synchronous = synchronous_text[0] - '0';
   if (strcmp(journal, "wal") == 0) return PROOF_WAL;
   if (synchronous == OFF || strcmp(journal, "memory") == 0 || strcmp(journal, "off") == 0)
     return PROOF_NOW;
@@ -54,38 +58,31 @@ static enum proof decide(const char *journal, const char *locking, int synchrono
   return synchronous >= EXTRA ? PROOF_NOW : PROOF_DIRECTORY;
 }
 
-/* Looks for the waiting files in one table's manifest. What is only called like one is left alone. */
-static int look_in(struct colfam_table *table, const char *manifest, struct colfam_removal *list) {
-  char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\" WHERE id = ?1", table->catalog.database,
-                              manifest);
+struct review {
+  struct colfam_table *table;
+  struct colfam_removal *list;
+};
+
+/* Looks for the waiting files in one table's manifest. What is only called like one is left alone. An id that
+** the authorizer hides is NULL, and then every file is taken for a live one. */
+static int look_in(void *context, const char *manifest) {
+  const struct review *review = context;
+  sqlite3 *db = review->table->conn->db;
+  char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\" WHERE id = ?1 OR id IS NULL",
+                              review->table->catalog.database, manifest);
   if (!sql) return SQLITE_NOMEM;
   sqlite3_stmt *statement;
-  int rc = sqlite3_prepare_v2(table->conn->db, sql, -1, &statement, NULL);
+  int rc = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
   sqlite3_free(sql);
   if (rc != SQLITE_OK) return rc == SQLITE_ERROR ? SQLITE_OK : rc;
-  for (; list && rc == SQLITE_OK; list = list->next) {
-    sqlite3_bind_int64(statement, 1, (sqlite3_int64)list->id);
-    if (sqlite3_step(statement) == SQLITE_ROW) list->unnamed = false;
+  for (struct colfam_removal *it = review->list; it && rc == SQLITE_OK; it = it->next) {
+    sqlite3_bind_int64(statement, 1, (sqlite3_int64)it->id);
+    if (sqlite3_step(statement) == SQLITE_ROW) it->unnamed = false;
     rc = sqlite3_reset(statement);
+    if (rc == SQLITE_OK && !sqlite3_column_count(statement)) rc = SQLITE_AUTH;
   }
   sqlite3_finalize(statement);
   return rc;
-}
-
-static int look_everywhere(struct colfam_table *table, struct colfam_removal *list) {
-  char *sql = sqlite3_mprintf("SELECT name FROM \"%w\".sqlite_schema"
-                              " WHERE type = 'table' AND substr(name, -7) = '_cffile'",
-                              table->catalog.database);
-  if (!sql) return SQLITE_NOMEM;
-  sqlite3_stmt *names;
-  int rc = sqlite3_prepare_v2(table->conn->db, sql, -1, &names, NULL);
-  sqlite3_free(sql);
-  while (rc == SQLITE_OK && (rc = sqlite3_step(names)) == SQLITE_ROW) {
-    const char *manifest = (const char *)sqlite3_column_text(names, 0);
-    rc = manifest ? look_in(table, manifest, list) : SQLITE_NOMEM;
-  }
-  sqlite3_finalize(names);
-  return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
 static void free_removal(struct colfam_removal *removal) {
@@ -99,7 +96,13 @@ static int review_removals(struct colfam_table *table, char **message) {
   struct colfam_removal *list = colfam_store_take_removals(table->store);
   for (struct colfam_removal *removal = list; removal; removal = removal->next)
     removal->unnamed = true;
-  int rc = list ? look_everywhere(table, list) : SQLITE_OK;
+  struct review review = {table, list};
+  char *text = NULL;
+  int rc = SQLITE_OK;
+  if (list)
+    rc = colfam_catalog_each(table->conn->db, table->catalog.database, "_cffile", look_in, &review,
+                             &text);
+  sqlite3_free(text);
   while (list) {
     struct colfam_removal *removal = list;
     list = removal->next;
@@ -121,7 +124,7 @@ int colfam_reclaim_note_journal(struct colfam_table *table, char **message) {
   if (rc == SQLITE_OK) rc = pragma_text(table, "locking_mode", locking, sizeof locking, message);
   if (rc == SQLITE_OK)
     rc = pragma_text(table, "synchronous", synchronous, sizeof synchronous, message);
-  if (rc == SQLITE_OK) table->proof = (int)decide(journal, locking, synchronous[0] - '0');
+  if (rc == SQLITE_OK) table->proof = (int)decide(journal, locking, synchronous);
   return rc == SQLITE_OK ? review_removals(table, message) : rc;
 }
 
@@ -150,6 +153,7 @@ static void prove(struct colfam_table *table, struct colfam_removal *list) {
       sqlite3_wal_checkpoint_v2(table->conn->db, table->catalog.database, SQLITE_CHECKPOINT_PASSIVE,
                                 &log_frames, &done_frames) != SQLITE_OK)
     log_frames = -1;
+  if (proof == PROOF_NONE) return;
   if (proof == PROOF_DIRECTORY) synced = sync_database_dir(table);
   for (struct colfam_removal *removal = list; removal; removal = removal->next) {
     if (removal->proved) continue;

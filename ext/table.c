@@ -39,14 +39,18 @@ static int build_view(struct colfam_table *table, const struct colfam_meta *meta
   struct colfam_snapshot snapshot;
   int rc = colfam_catalog_read_snapshot(&table->catalog, meta, &snapshot, message);
   if (rc != SQLITE_OK) return rc;
-  struct colfam_log_reader reader = {&table->catalog, snapshot.snapshot.log.last_seq, false};
+  struct colfam_log_reader reader = {.catalog = &table->catalog,
+                                     .last_seq = snapshot.snapshot.log.last_seq};
   struct kv_log_source source = colfam_log_source(&reader);
   struct kv_err err = {0};
   kv_status status = kv_view_new(table->family, &snapshot.snapshot, &source, view, &err);
+  if (status != KV_OK) {
+    rc = colfam_error_of(message, table->catalog.table, status, &err);
+    if (reader.rc != SQLITE_OK) rc = reader.rc;
+  }
   colfam_log_reader_close(&reader);
   colfam_snapshot_release(&snapshot);
-  if (status != KV_OK) return colfam_error_of(message, table->catalog.table, status, &err);
-  return SQLITE_OK;
+  return rc;
 }
 
 static void set_options(struct colfam_table *table, const struct colfam_options *options) {
@@ -139,7 +143,9 @@ static void free_dropped(struct colfam_conn *conn) {
     next = table->next;
     if (table->vtab_count || table->txn || colfam_drops_has(conn, table)) continue;
     bool found = true;
-    int rc = colfam_catalog_find(&table->catalog, &found);
+    char *message = NULL;
+    int rc = colfam_catalog_find(&table->catalog, &found, &message);
+    sqlite3_free(message);
     colfam_catalog_close(&table->catalog);
     if (rc == SQLITE_OK && !found) colfam_table_free(table);
   }

@@ -56,17 +56,38 @@ static void txn_free(struct colfam_txn *txn) {
   sqlite3_free(txn);
 }
 
-/* The base view of a table that may be written to, with the commit's statements prepared. */
+/* Prepares the commit's statements when they may be out of date. */
+static int renew_statements(struct colfam_table *table, bool *fresh, char **message) {
+  int rc = colfam_catalog_probe(&table->catalog, fresh, message);
+  return rc == SQLITE_OK && *fresh ? colfam_catalog_prepare_all(&table->catalog, message) : rc;
+}
+
+/* The base view of a table that may be written to, with the commit's statements prepared. Under a new
+** authorizer all is read again: what it hides must not be missed when it comes to writing. */
 static int take_base(struct colfam_table *table, struct kv_view **base, char **message) {
-  int rc = colfam_table_view(table, base, message);
+  bool fresh;
+  int rc = renew_statements(table, &fresh, message);
   if (rc != SQLITE_OK) return rc;
-  if (table->writable)
-    rc = colfam_catalog_prepare_writes(&table->catalog, message);
-  else
-    rc = colfam_error(message, SQLITE_READONLY,
+  if (fresh) colfam_table_forget_view(table);
+  rc = colfam_table_view(table, base, message);
+  if (rc != SQLITE_OK || table->writable) return rc;
+  kv_view_unref(*base);
+  return colfam_error(message, SQLITE_READONLY,
                       "table %s: written by a newer colfam: this library may read it, not write it",
                       table->catalog.table);
-  if (rc != SQLITE_OK) kv_view_unref(*base);
+}
+
+/* The same in the middle of a transaction. */
+static int check_access(struct colfam_table *table, char **message) {
+  bool fresh;
+  struct colfam_meta meta;
+  struct colfam_snapshot snapshot;
+  int rc = renew_statements(table, &fresh, message);
+  if (rc != SQLITE_OK || !fresh) return rc;
+  rc = colfam_catalog_read_meta(&table->catalog, &meta, message);
+  if (rc == SQLITE_OK)
+    rc = colfam_catalog_read_snapshot(&table->catalog, &meta, &snapshot, message);
+  if (rc == SQLITE_OK) colfam_snapshot_release(&snapshot);
   return rc;
 }
 
@@ -343,7 +364,7 @@ static int find_table(struct colfam_txn *txn, char **message) {
   struct colfam_table *table = txn->table;
   bool found = true, may_be_gone = txn->created || txn->dropped;
   int rc = SQLITE_OK;
-  if (may_be_gone || table->renamed) rc = colfam_catalog_find(&table->catalog, &found);
+  if (may_be_gone || table->renamed) rc = colfam_catalog_find(&table->catalog, &found, message);
   txn->gone = !found;
   if (rc != SQLITE_OK || found || may_be_gone) return rc;
   return colfam_error(message, SQLITE_CORRUPT_VTAB,
@@ -368,6 +389,7 @@ int colfam_txn_sync(struct colfam_txn *txn, char **message) {
   if (txn->poisoned) return SQLITE_NOMEM;
   if (!has_changes(txn)) return SQLITE_OK;
   int rc = find_table(txn, message);
+  if (rc == SQLITE_OK && !txn->gone) rc = check_access(txn->table, message);
   if (rc == SQLITE_OK && !txn->gone) rc = colfam_table_settle_options(txn->table, message);
   if (rc != SQLITE_OK || txn->gone) return rc;
   colfam_kill_point("sync");
