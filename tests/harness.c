@@ -3,13 +3,17 @@
 
 #include <ftw.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static char temp_dir[PATH_MAX];
-static pid_t temp_owner;
+struct temp_dir {
+  char path[PATH_MAX];
+  pid_t owner;
+};
+static struct temp_dir disk, memory;
 
 int harness_run(Suite *suite) {
   SRunner *runner = srunner_create(suite);
@@ -28,21 +32,32 @@ void harness_remove_tree(const char *path) {
   nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static void remove_temp_dir(void) {
-  if (temp_owner == getpid()) harness_remove_tree(temp_dir);
+static void remove_temp_dirs(void) {
+  if (disk.owner == getpid()) harness_remove_tree(disk.path);
+  if (memory.owner == getpid()) harness_remove_tree(memory.path);
+}
+
+static const char *dir_below(struct temp_dir *dir, const char *base) {
+  static bool at_exit;
+  if (dir->owner == getpid()) return dir->path;
+  snprintf(dir->path, sizeof dir->path, "%s/colfam-XXXXXX", base);
+  if (!mkdtemp(dir->path)) {
+    perror(dir->path);
+    exit(EXIT_FAILURE);
+  }
+  if (!at_exit) atexit(remove_temp_dirs);
+  at_exit = true;
+  dir->owner = getpid();
+  return dir->path;
 }
 
 const char *harness_dir(void) {
-  if (temp_owner == getpid()) return temp_dir;
   const char *base = getenv("TMPDIR");
-  snprintf(temp_dir, sizeof temp_dir, "%s/colfam-XXXXXX", base ? base : "/tmp");
-  if (!mkdtemp(temp_dir)) {
-    perror(temp_dir);
-    exit(EXIT_FAILURE);
-  }
-  if (!temp_owner) atexit(remove_temp_dir);
-  temp_owner = getpid();
-  return temp_dir;
+  return dir_below(&disk, base ? base : "/tmp");
+}
+
+const char *harness_memory_dir(void) {
+  return access("/dev/shm", W_OK) == 0 ? dir_below(&memory, "/dev/shm") : harness_dir();
 }
 
 void harness_seed(struct harness_random *random, uint64_t seed) {

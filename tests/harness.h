@@ -11,6 +11,8 @@ int harness_run(Suite *suite);
 /* A fresh directory below $TMPDIR or /tmp, removed with everything in it when the process that asked for
 ** it exits normally or by exit(); the path stays valid for the process. */
 const char *harness_dir(void);
+/* The same in memory, where the system has a directory there. */
+const char *harness_memory_dir(void);
 
 /* Removes a directory tree; links are not followed. */
 void harness_remove_tree(const char *path);

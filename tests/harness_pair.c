@@ -1,66 +1,21 @@
-/* See harness_pair.h. A row is encoded column by column as a letter for its type, its size and its bytes;
-** reals as their bits, so that -0.0 is not 0.0. */
+/* See harness_pair.h. */
 #include "harness_pair.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness_sql.h"
 
-/* ---- Answers */
+static const char *const sides[] = {"ordinary", "colfam"};
 
-static void answer_reset(struct pair_answer *answer) {
-  sqlite3_free(answer->message);
-  if (answer->rows) sqlite3_free(sqlite3_str_finish(answer->rows));
-  free(answer->ends);
-  memset(answer, 0, sizeof *answer);
-}
-
-static void append_bytes(sqlite3_str *rows, char letter, const void *bytes, int size) {
-  sqlite3_str_appendf(rows, "%c%d:", letter, size);
-  if (size) sqlite3_str_append(rows, bytes, size);
-}
-
-static void append_column(sqlite3_str *rows, sqlite3_stmt *stmt, int column) {
-  double real;
-  sqlite3_uint64 bits;
-  switch (sqlite3_column_type(stmt, column)) {
-    case SQLITE_NULL:
-      sqlite3_str_appendall(rows, "NULL");
-      break;
-    case SQLITE_INTEGER:
-      sqlite3_str_appendf(rows, "i%lld", sqlite3_column_int64(stmt, column));
-      break;
-    case SQLITE_FLOAT:
-      real = sqlite3_column_double(stmt, column);
-      memcpy(&bits, &real, sizeof bits);
-      sqlite3_str_appendf(rows, "r%.17g(%016llx)", real, bits);
-      break;
-    case SQLITE_TEXT:
-      append_bytes(rows, 't', sqlite3_column_text(stmt, column),
-                   sqlite3_column_bytes(stmt, column));
-      break;
-    default:
-      append_bytes(rows, 'b', sqlite3_column_blob(stmt, column),
-                   sqlite3_column_bytes(stmt, column));
-  }
-  sqlite3_str_appendchar(rows, 1, '|');
-}
-
-static void append_row(struct pair_answer *answer, sqlite3_stmt *stmt) {
-  for (int i = 0; i < sqlite3_column_count(stmt); i++) append_column(answer->rows, stmt, i);
-  if (answer->row_count == answer->row_capacity) {
-    answer->row_capacity = answer->row_capacity ? 2 * answer->row_capacity : 64;
-    answer->ends = realloc(answer->ends, (size_t)answer->row_capacity * sizeof *answer->ends);
-    ck_assert_ptr_nonnull(answer->ends);
-  }
-  answer->ends[answer->row_count++] = sqlite3_str_length(answer->rows);
-}
+/* ---- Statements */
 
 static int bind(sqlite3 *db, sqlite3_stmt *stmt, const struct random_statement *statement) {
   for (int i = 0; i < statement->binding_count; i++) {
-    char *sql = sqlite3_mprintf("SELECT %s", statement->bindings[i]);
+    char *sql = sqlite3_mprintf("SELECT %s", statement->bindings[i].sql);
     sqlite3_stmt *value = NULL;
     int rc = sqlite3_prepare_v2(db, sql, -1, &value, NULL);
     sqlite3_free(sql);
@@ -72,172 +27,302 @@ static int bind(sqlite3 *db, sqlite3_stmt *stmt, const struct random_statement *
   return SQLITE_OK;
 }
 
-static void answer_run(struct pair_answer *answer, sqlite3 *db,
-                       const struct random_statement *statement) {
-  answer_reset(answer);
-  answer->rows = sqlite3_str_new(NULL);
+static void kept_release(struct pair_kept *kept) {
+  sqlite3_free(kept->sql);
+  for (int i = 0; i < 2; i++) sqlite3_finalize(kept->stmts[i]);
+  memset(kept, 0, sizeof *kept);
+}
+
+static struct pair_kept *kept_find(struct pair *pair, const char *sql) {
+  for (int i = 0; i < PAIR_KEPT; i++)
+    if (pair->kept[i].sql && !strcmp(pair->kept[i].sql, sql)) return &pair->kept[i];
+  struct pair_kept *kept = &pair->kept[pair->kept_next++ % PAIR_KEPT];
+  kept_release(kept);
+  kept->sql = sqlite3_mprintf("%s", sql);
+  return kept;
+}
+
+/* The statement with its values, kept or to be finalized. */
+static int prepare(struct pair *pair, int side, const struct random_statement *statement,
+                   sqlite3_stmt **stmt) {
+  struct pair_kept *kept = statement->kept ? kept_find(pair, statement->sql) : NULL;
+  int rc = SQLITE_OK;
+  *stmt = kept ? kept->stmts[side] : NULL;
+  if (!*stmt) rc = sqlite3_prepare_v2(pair->dbs[side], statement->sql, -1, stmt, NULL);
+  if (kept) kept->stmts[side] = *stmt;
+  return rc == SQLITE_OK ? bind(pair->dbs[side], *stmt, statement) : rc;
+}
+
+static void run(struct pair *pair, int side, const struct random_statement *statement,
+                struct answer *answer) {
+  sqlite3_stmt *stmt;
+  answer_release(answer);
+  answer_init(answer);
+  int rc = prepare(pair, side, statement, &stmt);
+  if (rc == SQLITE_OK) {
+    answer_step(answer, stmt, INT_MAX);
+  } else {
+    answer_end(answer, pair->dbs[side], rc);
+  }
+  if (statement->kept) {
+    sqlite3_reset(stmt);
+  } else {
+    sqlite3_finalize(stmt);
+  }
+}
+
+static bool run_both(struct pair *pair, const struct random_statement *statement,
+                     char **difference) {
+  struct answer *ordinary = &pair->answers[PAIR_ORACLE], *colfam = &pair->answers[PAIR_SUBJECT];
+  run(pair, PAIR_ORACLE, statement, ordinary);
+  run(pair, PAIR_SUBJECT, statement, colfam);
+  pair->errors += ordinary->rc != SQLITE_OK;
+  if (answer_same(ordinary, colfam, statement->in_order, statement->counted)) return true;
+  *difference = answer_difference(sides[PAIR_ORACLE], ordinary, sides[PAIR_SUBJECT], colfam,
+                                  statement->in_order);
+  return false;
+}
+
+/* ---- What must hold for colfam's side alone */
+
+static void query(struct pair *pair, const char *sql, struct answer *answer) {
+  run(pair, PAIR_SUBJECT, &(struct random_statement){.sql = (char *)(uintptr_t)sql}, answer);
+}
+
+static void all_rows(struct pair *pair, struct answer answers[2]) {
+  query(pair, "SELECT * FROM t", &answers[0]);
+  query(pair, "SELECT * FROM u", &answers[1]);
+}
+
+static bool run_upkeep(struct pair *pair, const struct random_statement *statement,
+                       char **difference) {
+  struct answer before[2] = {{0}}, after[2] = {{0}}, *answer = &pair->answers[PAIR_SUBJECT];
+  sqlite3_int64 rowid = sqlite3_last_insert_rowid(pair->dbs[PAIR_SUBJECT]);
+  all_rows(pair, before);
+  run(pair, PAIR_SUBJECT, statement, answer);
+  all_rows(pair, after);
+  bool quiet = answer->rc == SQLITE_OK && !answer->row_count &&
+               (statement->kind == RANDOM_VACUUM || answer->rowid == rowid);
+  if (!quiet) *difference = answer_difference("before", &before[0], "upkeep", answer, true);
+  for (int i = 0; i < 2; i++) {
+    bool same =
+        before[i].row_count == after[i].row_count && answer_has(&before[i], &after[i], true);
+    if (quiet && !same) {
+      *difference = answer_difference("before", &before[i], "after", &after[i], true);
+      quiet = false;
+    }
+    answer_release(&before[i]);
+    answer_release(&after[i]);
+  }
+  return quiet;
+}
+
+/* VACUUM copies the schema, and with it the rows of views and virtual tables by an INSERT that counts. */
+static bool run_vacuum(struct pair *pair, const struct random_statement *statement,
+                       char **difference) {
+  sqlite3 *db = pair->dbs[PAIR_SUBJECT];
+  sqlite3_int64 rowid = sqlite3_last_insert_rowid(db);
+  bool quiet = run_upkeep(pair, statement, difference);
+  sqlite3_set_last_insert_rowid(db, rowid);
+  return quiet;
+}
+
+static bool run_relation(struct pair *pair, const struct random_statement *statement,
+                         char **difference) {
+  struct answer *answer = &pair->answers[PAIR_SUBJECT], none = {0};
+  run(pair, PAIR_SUBJECT, statement, answer);
+  if (answer_ones(answer)) return true;
+  *difference =
+      answer_difference("nothing to compare with", &none, sides[PAIR_SUBJECT], answer, true);
+  return false;
+}
+
+/* ---- Cursors */
+
+static void cursor_release(struct pair_cursor *cursor) {
+  for (int i = 0; i < 2; i++) sqlite3_finalize(cursor->stmts[i]);
+  answer_release(&cursor->expected);
+  answer_release(&cursor->got);
+  memset(cursor, 0, sizeof *cursor);
+}
+
+static bool nothing_open(const struct pair *pair) {
+  for (int i = 0; i < RANDOM_CURSORS_MAX; i++)
+    if (pair->cursors[i].stmts[PAIR_SUBJECT]) return false;
+  return sqlite3_get_autocommit(pair->dbs[PAIR_SUBJECT]);
+}
+
+/* Takes more rows; what has come must be what was there at the opening, of which all at the end. */
+static bool cursor_step(struct pair_cursor *cursor, int rows, char **difference) {
+  if (!cursor->stmts[PAIR_SUBJECT] || cursor->got.message) return true;
+  struct answer unused;
+  answer_init(&unused);
+  answer_step(&unused, cursor->stmts[PAIR_ORACLE], rows);
+  answer_release(&unused);
+  bool more = answer_step(&cursor->got, cursor->stmts[PAIR_SUBJECT], rows);
+  const struct answer *expected = &cursor->expected;
+  bool right = cursor->got.rc == SQLITE_OK &&
+               (more || cursor->got.row_count == expected->row_count) &&
+               answer_has(expected, &cursor->got, cursor->in_order);
+  if (!right)
+    *difference = answer_difference("ordinary at the opening", expected, "colfam's cursor",
+                                    &cursor->got, cursor->in_order);
+  return right;
+}
+
+/* The oracle's cursor reads one row of the table, so that it locks what the subject's does. */
+static sqlite3_stmt *stand_in(sqlite3 *db, const char *table, int rows) {
   sqlite3_stmt *stmt = NULL;
-  int rc = sqlite3_prepare_v2(db, statement->sql, -1, &stmt, NULL);
-  if (rc == SQLITE_OK) rc = bind(db, stmt, statement);
-  while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-    append_row(answer, stmt);
-    rc = SQLITE_OK;
+  char *sql = sqlite3_mprintf("WITH RECURSIVE n(i) AS (SELECT 1 FROM (SELECT count(*) FROM %s)"
+                              " UNION ALL SELECT i + 1 FROM n) SELECT i FROM n LIMIT %d",
+                              table, rows);
+  ck_assert_int_eq(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
+  sqlite3_free(sql);
+  return stmt;
+}
+
+static bool cursor_open(struct pair *pair, const struct random_statement *statement,
+                        char **difference) {
+  struct pair_cursor *cursor = &pair->cursors[statement->cursor];
+  cursor_release(cursor);
+  run(pair, PAIR_ORACLE, statement, &cursor->expected);
+  if (cursor->expected.rc != SQLITE_OK) {
+    cursor_release(cursor);
+    return run_both(pair, statement, difference);
   }
-  answer->rc = rc == SQLITE_DONE ? SQLITE_OK : rc;
-  answer->message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
-  sqlite3_finalize(stmt);
-  answer->changes = statement->counted ? sqlite3_changes(db) : 0;
-  answer->rowid = sqlite3_last_insert_rowid(db);
-  answer->autocommit = sqlite3_get_autocommit(db);
+  sqlite3_stmt *stmt;
+  int rc = prepare(pair, PAIR_SUBJECT, statement, &stmt);
+  ck_assert_msg(rc == SQLITE_OK, "%s: %s", statement->sql, sqlite3_errmsg(pair->dbs[PAIR_SUBJECT]));
+  answer_init(&cursor->got);
+  cursor->stmts[PAIR_SUBJECT] = stmt;
+  cursor->stmts[PAIR_ORACLE] =
+      stand_in(pair->dbs[PAIR_ORACLE], statement->table, cursor->expected.row_count);
+  cursor->in_order = statement->in_order;
+  return cursor_step(cursor, statement->rows + 1, difference);
 }
 
-/* ---- Comparing */
-
-struct row {
-  const char *bytes;
-  int size;
-};
-
-static int compare_rows(const void *a, const void *b) {
-  const struct row *x = a, *y = b;
-  int common = x->size < y->size ? x->size : y->size;
-  int order = memcmp(x->bytes, y->bytes, (size_t)common);
-  return order ? order : x->size - y->size;
+static bool cursor_close(struct pair_cursor *cursor, int rows, char **difference) {
+  bool right = cursor_step(cursor, rows ? INT_MAX : 0, difference);
+  cursor_release(cursor);
+  return right;
 }
 
-static struct row *rows_of(const struct pair_answer *answer, bool in_order) {
-  size_t count = (size_t)answer->row_count;
-  struct row *rows = malloc((count + 1) * sizeof *rows);
-  ck_assert_ptr_nonnull(rows);
-  const char *bytes = sqlite3_str_value(answer->rows);
-  int begin = 0;
-  for (size_t i = 0; i < count; i++) {
-    rows[i] = (struct row){bytes + begin, answer->ends[i] - begin};
-    begin = answer->ends[i];
-  }
-  if (!in_order) qsort(rows, count, sizeof *rows, compare_rows);
-  return rows;
-}
+/* ---- Databases */
 
-static void append_sample(sqlite3_str *text, const struct row *row) {
-  for (int i = 0; i < row->size && i < 200; i++) {
-    unsigned char c = (unsigned char)row->bytes[i];
-    sqlite3_str_appendf(text, c < 32 || c > 126 ? "\\x%02x" : "%c", c);
-  }
-  sqlite3_str_appendf(text, row->size > 200 ? "...\n" : "\n");
-}
-
-static void append_side(sqlite3_str *text, const char *name, const struct pair_answer *answer,
-                        const struct row *rows, int first) {
-  sqlite3_str_appendf(text, "  %s: %d rows, code %d (%s), changes %d, last rowid %lld, %s\n", name,
-                      answer->row_count, answer->rc, answer->message, answer->changes,
-                      answer->rowid, answer->autocommit ? "autocommit" : "in a transaction");
-  for (int i = first; i < answer->row_count && i < first + 5; i++) {
-    sqlite3_str_appendf(text, "    row %d: ", i);
-    append_sample(text, &rows[i]);
-  }
-}
-
-/* The first row that differs; the number of rows when none does. */
-static int first_difference(const struct pair_answer *a, const struct row *x,
-                            const struct pair_answer *b, const struct row *y) {
-  int i = 0;
-  while (i < a->row_count && i < b->row_count && !compare_rows(&x[i], &y[i])) i++;
-  return i;
-}
-
-static bool same_facts(const struct pair_answer *a, const struct pair_answer *b) {
-  return a->rc == b->rc && !strcmp(a->message, b->message) && a->changes == b->changes &&
-         a->rowid == b->rowid && a->autocommit == b->autocommit && a->row_count == b->row_count;
-}
-
-static bool compare(struct pair *pair, bool in_order, char **difference) {
-  const struct pair_answer *a = &pair->answers[0], *b = &pair->answers[1];
-  struct row *x = rows_of(a, in_order), *y = rows_of(b, in_order);
-  int first = first_difference(a, x, b, y);
-  bool same = same_facts(a, b) && first == a->row_count;
-  if (!same) {
-    sqlite3_str *text = sqlite3_str_new(NULL);
-    append_side(text, "ordinary", a, x, first);
-    append_side(text, "colfam", b, y, first);
-    *difference = sqlite3_str_finish(text);
-  }
-  free(x);
-  free(y);
-  return same;
-}
-
-/* ---- The pair */
-
-static void configure(sqlite3 *db, const char *journal_mode) {
+static void configure(struct pair *pair, int side) {
+  const struct random_scenario *scenario = pair->scenario;
+  sqlite3 *db = pair->dbs[side];
   sqlite3_extended_result_codes(db, 1);
-  sql_okf(db, "PRAGMA synchronous = off; PRAGMA journal_mode = %s", journal_mode);
+  if (scenario->attached) {
+    sql_okf(db, "ATTACH '%q-aux' AS aux", pair->paths[side]);
+    sql_okf(db, "PRAGMA aux.synchronous = %s", scenario->synchronous);
+  }
+  sql_okf(db, "PRAGMA synchronous = %s", scenario->synchronous);
+}
+
+static void set_up(struct pair *pair, bool again) {
+  const struct random_scenario *scenario = pair->scenario;
+  for (int i = 0; i < scenario->setup_count; i++) {
+    const struct random_setup *setup = &scenario->setups[i];
+    if (setup->not_needed || (again && !setup->each_time)) continue;
+    for (int side = 0; side < 2; side++) sql_ok(pair->dbs[side], setup->sql[side]);
+  }
 }
 
 static void open_both(struct pair *pair) {
-  ck_assert_int_eq(sqlite3_open(pair->oracle_path, &pair->oracle), SQLITE_OK);
-  pair->subject = sql_open(pair->subject_path);
-  configure(pair->oracle, pair->journal_mode);
-  configure(pair->subject, pair->journal_mode);
+  ck_assert_int_eq(sqlite3_open(pair->paths[PAIR_ORACLE], &pair->dbs[PAIR_ORACLE]), SQLITE_OK);
+  pair->dbs[PAIR_SUBJECT] = sql_open(pair->paths[PAIR_SUBJECT]);
+  for (int side = 0; side < 2; side++) configure(pair, side);
 }
 
 static void close_both(struct pair *pair) {
-  sql_close(pair->oracle);
-  sql_close(pair->subject);
+  for (int i = 0; i < RANDOM_CURSORS_MAX; i++) cursor_release(&pair->cursors[i]);
+  for (int i = 0; i < PAIR_KEPT; i++) kept_release(&pair->kept[i]);
+  for (int side = 0; side < 2; side++) sql_close(pair->dbs[side]);
 }
 
-void pair_open(struct pair *pair, const char *name, const char *journal_mode) {
-  memset(pair, 0, sizeof *pair);
-  pair->journal_mode = journal_mode;
-  snprintf(pair->oracle_path, sizeof pair->oracle_path, "%s/%s-oracle.db", harness_dir(), name);
-  snprintf(pair->subject_path, sizeof pair->subject_path, "%s/%s-subject.db", harness_dir(), name);
+static void reopen(struct pair *pair) {
+  close_both(pair);
   open_both(pair);
+  set_up(pair, true);
 }
 
-static void remove_database(const char *path) {
+void pair_open(struct pair *pair, const char *name, const struct random_scenario *scenario) {
+  memset(pair, 0, sizeof *pair);
+  pair->scenario = scenario;
+  const char *dir = scenario->on_disk ? harness_dir() : harness_memory_dir();
+  for (int side = 0; side < 2; side++)
+    snprintf(pair->paths[side], sizeof pair->paths[side], "%s/%s-%s.db", dir, name, sides[side]);
+  open_both(pair);
+  for (int side = 0; side < 2; side++)
+    sql_okf(pair->dbs[side], "PRAGMA journal_mode = %s", scenario->journal_mode);
+  set_up(pair, false);
+}
+
+static void remove_database(const char *path, const char *part) {
   static const char *const endings[] = {"", "-colfam", "-wal", "-shm", "-journal"};
   for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
     char name[4200];
-    snprintf(name, sizeof name, "%s%s", path, endings[i]);
+    snprintf(name, sizeof name, "%s%s%s", path, part, endings[i]);
     harness_remove_tree(name);
   }
 }
 
 void pair_close(struct pair *pair) {
   close_both(pair);
-  for (int i = 0; i < 2; i++) answer_reset(&pair->answers[i]);
-  remove_database(pair->oracle_path);
-  remove_database(pair->subject_path);
-}
-
-void pair_ok(struct pair *pair, const char *sql) {
-  sql_ok(pair->oracle, sql);
-  sql_ok(pair->subject, sql);
-}
-
-static bool run_on_subject(struct pair *pair, const struct random_statement *statement,
-                           char **difference) {
-  struct pair_answer *answer = &pair->answers[1];
-  answer_run(answer, pair->subject, statement);
-  if (answer->rc == SQLITE_OK && !answer->row_count) return true;
-  struct row *rows = rows_of(answer, true);
-  sqlite3_str *text = sqlite3_str_new(NULL);
-  append_side(text, "colfam", answer, rows, 0);
-  *difference = sqlite3_str_finish(text);
-  free(rows);
-  return false;
+  for (int side = 0; side < 2; side++) {
+    answer_release(&pair->answers[side]);
+    remove_database(pair->paths[side], "");
+    remove_database(pair->paths[side], "-aux");
+  }
 }
 
 bool pair_run(struct pair *pair, const struct random_statement *statement, char **difference) {
   *difference = NULL;
-  if (statement->subject_only) return run_on_subject(pair, statement, difference);
-  if (statement->reopen) {
-    close_both(pair);
-    open_both(pair);
-    return true;
+  struct pair_cursor *cursor = &pair->cursors[statement->cursor];
+  switch (statement->kind) {
+    case RANDOM_BOTH:
+      return run_both(pair, statement, difference);
+    case RANDOM_VACUUM:
+      return !nothing_open(pair) || run_vacuum(pair, statement, difference);
+    case RANDOM_SETTING:
+      return !nothing_open(pair) || run_both(pair, statement, difference);
+    case RANDOM_UPKEEP:
+      return run_upkeep(pair, statement, difference);
+    case RANDOM_HOLDS:
+      return run_relation(pair, statement, difference);
+    case RANDOM_REOPEN:
+      reopen(pair);
+      return true;
+    case RANDOM_CURSOR_OPEN:
+      return cursor_open(pair, statement, difference);
+    case RANDOM_CURSOR_STEP:
+      return cursor_step(cursor, statement->rows, difference);
+    default:
+      return cursor_close(cursor, statement->rows, difference);
   }
-  answer_run(&pair->answers[0], pair->oracle, statement);
-  answer_run(&pair->answers[1], pair->subject, statement);
-  pair->constraint_errors += pair->answers[0].rc != SQLITE_OK;
-  return compare(pair, statement->in_order, difference);
+}
+
+/* ---- Abilities: asked before Check runs, whose assertions do not work yet */
+
+static bool can(sqlite3 *db, const char *sql) {
+  return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK;
+}
+
+void pair_abilities(struct random_abilities *abilities) {
+  const char *path = sql_path("abilities.db");
+  sqlite3 *db = NULL;
+  char *attach = sqlite3_mprintf("ATTACH '%q-aux' AS aux", path);
+  memset(abilities, 0, sizeof *abilities);
+  if (sqlite3_open(path, &db) == SQLITE_OK && sql_load(db, NULL) == SQLITE_OK) {
+    abilities->attached =
+        can(db, attach) && can(db, "CREATE VIRTUAL TABLE aux.t USING colfam(k PRIMARY KEY)");
+    abilities->temp = can(db, "CREATE VIRTUAL TABLE temp.t USING colfam(k PRIMARY KEY)");
+    abilities->key_collations =
+        can(db, "CREATE VIRTUAL TABLE n USING colfam(k TEXT COLLATE NOCASE PRIMARY KEY)");
+  }
+  sqlite3_free(attach);
+  sqlite3_close(db);
+  remove_database(path, "");
+  remove_database(path, "-aux");
 }

@@ -4,24 +4,20 @@
 
 #include "harness_random_sql.h"
 
-static const struct random_table *pick(struct random_sql *g) {
-  return &g->tables[random_once_in(g, 4)];
-}
-
-static const char *column_of(struct random_sql *g, const struct random_table *table) {
-  return table->columns[random_below(g, (uint64_t)table->column_count)].name;
-}
-
 static void where(struct random_sql *g, const struct random_table *table, const char *alias) {
   if (random_once_in(g, 8)) return;
+  int begin = random_begin(g);
   random_add(g, " WHERE ");
   random_condition(g, table, alias, 0);
+  random_end(g, begin);
 }
 
 static void limit(struct random_sql *g) {
   if (!random_once_in(g, 3)) return;
+  int begin = random_begin(g);
   random_add(g, " LIMIT %d", (int)random_below(g, 12) - 1);
   if (random_once_in(g, 2)) random_add(g, " OFFSET %d", (int)random_below(g, 8));
+  random_end(g, begin);
 }
 
 /* A total order: by key either way, by a value or an expression and then by key, or mixed directions. */
@@ -30,7 +26,7 @@ static void order(struct random_sql *g, const struct random_table *table, const 
   if (random_once_in(g, 3)) {
     static const char *const forms[] = {"%s.%s, ", "%s.%s DESC, ", "%s.%s COLLATE NOCASE, ",
                                         "length(%s.%s), ", "+%s.%s, "};
-    sqlite3_str_appendf(g->text, RANDOM_OF(g, forms), alias, column_of(g, table));
+    sqlite3_str_appendf(g->text, RANDOM_OF(g, forms), alias, random_column_name(g, table));
   }
   if (random_once_in(g, 5)) {
     for (int i = 0; i < random_key_width(table); i++)
@@ -39,7 +35,7 @@ static void order(struct random_sql *g, const struct random_table *table, const 
   } else {
     random_key_order(g, table, alias, random_once_in(g, 2));
   }
-  if (random_once_in(g, 8)) random_add(g, ", %s.%s", alias, column_of(g, table));
+  if (random_once_in(g, 8)) random_add(g, ", %s.%s", alias, random_column_name(g, table));
 }
 
 static void result_columns(struct random_sql *g, const struct random_table *table,
@@ -57,16 +53,16 @@ static void result_columns(struct random_sql *g, const struct random_table *tabl
     int count = 1 + (int)random_below(g, 3);
     for (int i = 0; i < count; i++) {
       if (i) random_add(g, ", ");
-      sqlite3_str_appendf(g->text, RANDOM_OF(g, forms), alias, column_of(g, table));
+      sqlite3_str_appendf(g->text, RANDOM_OF(g, forms), alias, random_column_name(g, table));
     }
   }
 }
 
-static void one_table(struct random_sql *g) {
-  const struct random_table *table = pick(g);
+const struct random_table *random_select_one(struct random_sql *g) {
+  const struct random_table *table = random_table(g);
   random_add(g, "SELECT ");
   result_columns(g, table, "q");
-  random_add(g, " FROM %s AS q", table->name);
+  random_add(g, " FROM %s AS q", random_name(g, table));
   where(g, table, "q");
   if (random_once_in(g, 2)) {
     order(g, table, "q");
@@ -74,16 +70,18 @@ static void one_table(struct random_sql *g) {
   }
   if (g->ambiguous) g->statement->in_order = false;
   if (g->statement->in_order) limit(g);
+  return table;
 }
 
 /* The extremes of a column may be one of several equal values (1 and 1.0): so its key is asked. */
 static void aggregates(struct random_sql *g) {
-  const struct random_table *table = pick(g);
+  const struct random_table *table = random_table(g);
   static const char *const forms[] = {
       "count(*)",         "count(*), count(q.%s)", "min(q.%s)",
       "max(q.%s)",        "count(DISTINCT q.%s)",  "total(length(quote(q.%s)))",
       "min(quote(q.%s))", "count(q.%s IS NULL)",   "count(*) FILTER (WHERE q.%s > 1)"};
-  const char *column = random_once_in(g, 2) ? random_key_name(table, 0) : column_of(g, table);
+  const char *column =
+      random_once_in(g, 2) ? random_key_name(table, 0) : random_column_name(g, table);
   random_add(g, "SELECT ");
   sqlite3_str_appendf(g->text, RANDOM_OF(g, forms), column);
   random_add(g, " FROM %s AS q", table->name);
@@ -94,10 +92,11 @@ static void aggregates(struct random_sql *g) {
 
 /* A group may hold several equal values: never asked for just one of them. */
 static void groups(struct random_sql *g) {
-  const struct random_table *table = pick(g);
+  const struct random_table *table = random_table(g);
   static const char *const forms[] = {"SELECT count(q.%s), count(*)", "SELECT max(quote(q.%s))",
                                       "SELECT count(*), min(quote(q.%s))"};
-  const char *column = random_once_in(g, 2) ? random_key_name(table, 0) : column_of(g, table);
+  const char *column =
+      random_once_in(g, 2) ? random_key_name(table, 0) : random_column_name(g, table);
   g->or_allowed = false;
   if (random_once_in(g, 3)) {
     random_add(g, "SELECT DISTINCT q.%s FROM %s AS q", column, table->name);
@@ -154,9 +153,10 @@ static void on_key(struct random_sql *g, const struct random_table *table, const
 }
 
 static void join_other(struct random_sql *g) {
-  const struct random_table *table = pick(g);
+  const struct random_table *table = random_table(g);
   uint64_t kind = random_below(g, 4);
-  random_add(g, "SELECT r.i, q.%s, q.%s FROM ", random_key_name(table, 0), column_of(g, table));
+  random_add(g, "SELECT r.i, q.%s, q.%s FROM ", random_key_name(table, 0),
+             random_column_name(g, table));
   if (kind < 2) {
     random_add(g, kind ? "%s AS q JOIN r ON " : "r JOIN %s AS q ON ", table->name);
     on_key(g, table, "q");
@@ -177,9 +177,9 @@ static void join_tables(struct random_sql *g) {
   bool self = random_once_in(g, 3);
   if (self) u = t;
   random_add(g, "SELECT q.%s, p.%s, p.%s FROM %s AS q %sJOIN %s AS p ON p.%s = q.%s",
-             random_key_name(t, 0), random_key_name(u, 0), column_of(g, u), t->name,
+             random_key_name(t, 0), random_key_name(u, 0), random_column_name(g, u), t->name,
              random_once_in(g, 3) ? "LEFT " : "", u->name, random_key_name(u, 0),
-             self ? column_of(g, t) : random_key_name(t, 0));
+             self ? random_column_name(g, t) : random_key_name(t, 0));
   if (random_once_in(g, 2)) {
     random_add(g, " WHERE ");
     random_condition(g, t, "q", 0);
@@ -190,7 +190,7 @@ static void join_tables(struct random_sql *g) {
 static void correlated(struct random_sql *g) {
   static const char *const forms[] = {"EXISTS (SELECT 1 ", "NOT EXISTS (SELECT * ",
                                       "EXISTS (SELECT q.%s ", "0 < (SELECT count(*) "};
-  const struct random_table *table = pick(g);
+  const struct random_table *table = random_table(g);
   random_add(g, "SELECT r.i, r.x FROM r WHERE ");
   sqlite3_str_appendf(g->text, RANDOM_OF(g, forms), random_key_name(table, 0));
   random_add(g, "FROM %s AS q WHERE ", table->name);
@@ -214,8 +214,8 @@ static bool has_numeric_key(const struct random_table *table) {
 
 /* The first of several rows is well told only where one number equals one key. */
 static void scalar_subquery(struct random_sql *g) {
-  const struct random_table *table = pick(g);
-  const char *column = column_of(g, table);
+  const struct random_table *table = random_table(g);
+  const char *column = random_column_name(g, table);
   bool first = has_numeric_key(table);
   random_add(g, "SELECT r.i, (SELECT ");
   random_add(g, first ? "q.%s" : "min(quote(q.%s))", column);
@@ -239,12 +239,12 @@ static void compound(struct random_sql *g) {
   static const char *const operators[] = {" UNION ALL ", " UNION ALL ", " UNION ", " EXCEPT ",
                                           " INTERSECT "};
   const char *operator= RANDOM_OF(g, operators);
-  const struct random_table *table = pick(g);
+  const struct random_table *table = random_table(g);
   bool all = strstr(operator, "ALL");
   g->or_allowed = false;
   part_of_compound(g, table);
   random_add(g, "%s", operator);
-  part_of_compound(g, random_once_in(g, 2) ? table : pick(g));
+  part_of_compound(g, random_once_in(g, 2) ? table : random_table(g));
   if (all && !g->ambiguous) {
     random_add(g, " LIMIT %d OFFSET %d", (int)random_below(g, 30), (int)random_below(g, 15));
   } else {
@@ -252,32 +252,21 @@ static void compound(struct random_sql *g) {
   }
 }
 
-static void windows(struct random_sql *g) {
-  const struct random_table *table = pick(g);
-  g->casts_allowed = false;
-  random_add(g, "SELECT q.%s, row_number() OVER (ORDER BY ", random_key_name(table, 0));
-  random_key_order(g, table, "q", random_once_in(g, 2));
-  random_add(g, ") AS n, count(*) OVER () FROM %s AS q", table->name);
-  where(g, table, "q");
-  random_add(g, " ORDER BY n");
-  g->statement->in_order = true;
-}
-
-static void nested(struct random_sql *g) {
-  const struct random_table *table = pick(g);
-  random_add(g, "WITH w AS %s(SELECT q.%s AS k, q.%s AS v FROM %s AS q",
-             random_once_in(g, 2) ? "MATERIALIZED " : "", random_key_name(table, 0),
-             column_of(g, table), table->name);
-  where(g, table, "q");
-  random_add(g, ") SELECT count(*), min(quote(w.k)), count(w.v) FROM w WHERE w.k %s ",
-             random_once_in(g, 2) ? ">" : "=");
-  random_key_value(g, random_key_type(table, 0), false);
-}
-
 void random_select(struct random_sql *g) {
   static void (*const forms[])(struct random_sql *) = {
-      one_table,  one_table,  one_table,       one_table, one_table,  one_table,  one_table,
-      one_table,  aggregates, aggregates,      groups,    join_other, join_other, join_tables,
-      correlated, correlated, scalar_subquery, compound,  windows,    nested};
-  forms[random_below(g, sizeof forms / sizeof *forms)](g);
+      aggregates, groups, join_other, join_tables, correlated, scalar_subquery, compound};
+  static const unsigned weights[] = {2, 1, 2, 1, 2, 1, 1};
+  uint64_t kind = random_below(g, 22);
+  if (kind < 9) {
+    random_select_one(g);
+    return;
+  }
+  if (kind < 12) {
+    random_analysis(g);
+    return;
+  }
+  kind -= 12;
+  size_t i = 0;
+  while (kind >= weights[i]) kind -= weights[i++];
+  forms[i](g);
 }

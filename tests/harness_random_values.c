@@ -24,6 +24,17 @@ void random_add(struct random_sql *g, const char *format, ...) {
   va_end(arguments);
 }
 
+int random_begin(struct random_sql *g) {
+  return g->text == g->whole ? sqlite3_str_length(g->text) : -1;
+}
+
+void random_end(struct random_sql *g, int begin) {
+  struct random_statement *statement = g->statement;
+  if (begin < 0 || !statement || statement->span_count == RANDOM_SPANS_MAX) return;
+  int end = sqlite3_str_length(g->text);
+  if (end > begin) statement->spans[statement->span_count++] = (struct random_span){begin, end};
+}
+
 /* The last two are not for rowids: SQLite does not find -2^63 by the real number that equals it. */
 static void integer(struct random_sql *g, bool rowid) {
   static const char *const edges[] = {"9007199254740992",
@@ -205,25 +216,7 @@ static void short_value(struct random_sql *g, const char *type, bool rowid) {
   }
 }
 
-/* Begins a bound value: what follows up to end_binding goes to the binding, and ?n to the statement. */
-static sqlite3_str *begin_binding(struct random_sql *g) {
-  struct random_statement *statement = g->statement;
-  if (!g->bindable || statement->binding_count == RANDOM_BINDINGS_MAX) return NULL;
-  if (!random_once_in(g, 5)) return NULL;
-  random_add(g, "?%d", statement->binding_count + 1);
-  sqlite3_str *outer = g->text;
-  g->text = sqlite3_str_new(NULL);
-  return outer;
-}
-
-static void end_binding(struct random_sql *g, sqlite3_str *outer) {
-  if (!outer) return;
-  g->statement->bindings[g->statement->binding_count++] = sqlite3_str_finish(g->text);
-  g->text = outer;
-}
-
-void random_value(struct random_sql *g, const char *type) {
-  sqlite3_str *outer = begin_binding(g);
+static void write_value(struct random_sql *g, const char *type) {
   if (random_once_in(g, 60)) {
     long_value(g, random_once_in(g, 20) ? 1000000 : 3000);
   } else if (random_once_in(g, 16)) {
@@ -231,23 +224,68 @@ void random_value(struct random_sql *g, const char *type) {
   } else {
     short_value(g, type, false);
   }
-  end_binding(g, outer);
 }
 
-void random_key_value(struct random_sql *g, const char *type, bool rowid) {
-  sqlite3_str *outer = begin_binding(g);
-  if (rowid && (!g->strict_mode || !random_once_in(g, 8))) {
+static void write_key(struct random_sql *g, const char *type, bool rowid, bool strict) {
+  if (rowid && (!strict || !random_once_in(g, 8))) {
     integer(g, true);
   } else if (!rowid && random_once_in(g, 100)) {
     long_value(g, 1500);
   } else {
     short_value(g, type, rowid);
   }
-  end_binding(g, outer);
+}
+
+static void write_binding(struct random_sql *g, const struct random_binding *binding) {
+  if (binding->key) {
+    write_key(g, binding->type, binding->rowid, binding->strict);
+  } else {
+    write_value(g, binding->type);
+  }
+}
+
+/* ?n in the statement and the value in its n-th binding, or the value in the statement. */
+static void place(struct random_sql *g, const struct random_binding *kind) {
+  struct random_statement *statement = g->statement;
+  if (!g->bindable || statement->binding_count == RANDOM_BINDINGS_MAX || !random_once_in(g, 5)) {
+    write_binding(g, kind);
+    return;
+  }
+  struct random_binding *binding = &statement->bindings[statement->binding_count++];
+  *binding = *kind;
+  random_add(g, "?%d", statement->binding_count);
+  sqlite3_str *outer = g->text;
+  g->text = sqlite3_str_new(NULL);
+  write_binding(g, kind);
+  binding->sql = sqlite3_str_finish(g->text);
+  g->text = outer;
+}
+
+void random_value(struct random_sql *g, const char *type) {
+  place(g, &(struct random_binding){.type = type});
+}
+
+void random_key_value(struct random_sql *g, const char *type, bool rowid) {
+  place(g, &(struct random_binding){
+               .type = type, .key = true, .rowid = rowid, .strict = g->strict_mode});
 }
 
 void random_any_value(struct random_sql *g) {
   random_value(g, "");
+}
+
+void random_again(struct random_sql *g, const struct random_statement *earlier) {
+  struct random_statement *statement = g->statement;
+  *statement = *earlier;
+  statement->span_count = 0;
+  random_add(g, "%s", earlier->sql);
+  for (int i = 0; i < statement->binding_count; i++) {
+    sqlite3_str *outer = g->text;
+    g->text = sqlite3_str_new(NULL);
+    write_binding(g, &earlier->bindings[i]);
+    statement->bindings[i].sql = sqlite3_str_finish(g->text);
+    g->text = outer;
+  }
 }
 
 void random_pattern(struct random_sql *g, bool glob) {

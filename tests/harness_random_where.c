@@ -14,8 +14,10 @@ static bool begin_list(struct random_sql *g) {
 static void list_values(struct random_sql *g, const char *type) {
   int count = random_once_in(g, 12) ? 30 + (int)random_below(g, 20) : (int)random_below(g, 6);
   for (int i = 0; i < count; i++) {
+    int begin = random_begin(g);
     if (i) random_add(g, ", ");
     random_key_value(g, type, false);
+    if (i) random_end(g, begin);
   }
 }
 
@@ -34,7 +36,7 @@ static void in_list(struct random_sql *g, const char *column, const char *type) 
       "SELECT i FROM r WHERE 0"};
   random_add(g, "%s %sIN (", column, random_once_in(g, 8) ? "NOT " : "");
   if (random_once_in(g, 3)) {
-    random_add(g, "%s", RANDOM_OF(g, sources));
+    random_add(g, "%s", g->own_rows ? "VALUES(1), (7), ('a'), (2.0)" : RANDOM_OF(g, sources));
   } else {
     list_values(g, type);
   }
@@ -45,8 +47,10 @@ static void bounds(struct random_sql *g, const char *column, const char *type) {
   static const char *const operators[] = {"<", "<=", ">", ">=", ">=", "<="};
   int count = 2 + (int)random_below(g, 3);
   for (int i = 0; i < count; i++) {
+    int begin = random_begin(g);
     random_add(g, "%s%s %s ", i ? " AND " : "", column, RANDOM_OF(g, operators));
     random_key_value(g, type, false);
+    if (i) random_end(g, begin);
   }
 }
 
@@ -96,6 +100,7 @@ static void converted(struct random_sql *g, const char *column, const char *type
                                       "quote(%s) > "};
   const char *form = RANDOM_OF(g, forms);
   if (strstr(form, " OR ") && !g->or_allowed) form = "+%s <= ";
+  if (strstr(form, "FROM r") && g->own_rows) form = "%s >= +";
   if (strstr(form, " OR ")) g->statement->in_order = false;
   random_add(g, "(");
   sqlite3_str_appendf(g->text, form, column);
@@ -126,7 +131,9 @@ static void fixed(struct random_sql *g, const char *column) {
       "NOT %s",
       "instr(quote(%s), '1')",
   };
-  sqlite3_str_appendf(g->text, RANDOM_OF(g, forms), column);
+  const char *form = RANDOM_OF(g, forms);
+  if (strstr(form, "FROM r") && g->own_rows) form = "%s IS NOT 1";
+  sqlite3_str_appendf(g->text, form, column);
 }
 
 static void term(struct random_sql *g, const char *column, const char *type) {
@@ -178,9 +185,11 @@ static void key_term(struct random_sql *g, const struct random_table *table, con
 static void key_prefix(struct random_sql *g, const struct random_table *table, const char *alias) {
   int equal = (int)random_below(g, (uint64_t)random_key_width(table));
   for (int i = 0; i < equal; i++) {
+    int begin = random_begin(g);
     random_add(g, "%s.%s %s ", alias, random_key_name(table, i), random_once_in(g, 8) ? "IS" : "=");
     random_key_value(g, random_key_type(table, i), false);
     random_add(g, " AND ");
+    random_end(g, begin);
   }
   key_term(g, table, alias, equal);
 }
@@ -188,10 +197,12 @@ static void key_prefix(struct random_sql *g, const struct random_table *table, c
 static void full_key(struct random_sql *g, const struct random_table *table, const char *alias) {
   for (int i = random_key_width(table) - 1; i >= 0; i--) {
     bool list = random_once_in(g, 5) && begin_list(g);
+    int begin = random_begin(g);
     random_add(g, "%s.%s %s ", alias, random_key_name(table, i), list ? "IN (" : "=");
     if (list) list_values(g, random_key_type(table, i));
     if (!list) random_key_value(g, random_key_type(table, i), false);
     random_add(g, "%s%s", list ? ")" : "", i ? " AND " : "");
+    if (i) random_end(g, begin);
   }
 }
 
@@ -199,16 +210,20 @@ static void full_key(struct random_sql *g, const struct random_table *table, con
 static void row_value(struct random_sql *g, const struct random_table *table, const char *alias) {
   static const char *const operators[] = {"=", "<", ">", ">=", "<=", "IS"};
   bool list = random_once_in(g, 3) && begin_list(g);
-  random_add(g, "(%s.%s, %s.%s) ", alias, random_key_name(table, 0), alias,
-             random_key_name(table, 1));
-  random_add(g, "%s (", list ? "IN" : RANDOM_OF(g, operators));
+  int width = 2 + (int)random_below(g, (uint64_t)table->key_count - 1);
+  for (int i = 0; i < width; i++)
+    random_add(g, "%s%s.%s", i ? ", " : "(", alias, random_key_name(table, i));
+  random_add(g, ") %s (", list ? "IN" : RANDOM_OF(g, operators));
   int rows = list ? 1 + (int)random_below(g, 4) : 1;
-  for (int i = 0; i < rows; i++) {
-    random_add(g, "%s", list ? i ? ", (" : "VALUES(" : "");
-    random_key_value(g, random_key_type(table, 0), false);
-    random_add(g, ", ");
-    random_key_value(g, random_key_type(table, 1), false);
+  for (int row = 0; row < rows; row++) {
+    int begin = random_begin(g);
+    random_add(g, "%s", list ? row ? ", (" : "VALUES(" : "");
+    for (int i = 0; i < width; i++) {
+      random_add(g, "%s", i ? ", " : "");
+      random_key_value(g, random_key_type(table, i), false);
+    }
     random_add(g, "%s", list ? ")" : "");
+    if (row) random_end(g, begin);
   }
   random_add(g, ")");
 }
@@ -222,7 +237,7 @@ static void value_term(struct random_sql *g, const struct random_table *table, c
 }
 
 static void exists(struct random_sql *g, const struct random_table *table, const char *alias) {
-  const char *column = table->columns[random_below(g, (uint64_t)table->column_count)].name;
+  const char *column = random_column_name(g, table);
   static const char *const forms[] = {"r.x = ", "r.i = ", "r.y = ", "r.z > ", "r.y IS "};
   random_add(g, "%sEXISTS (SELECT 1 FROM r WHERE %s%s.%s)", random_once_in(g, 2) ? "NOT " : "",
              RANDOM_OF(g, forms), alias, column);
@@ -233,8 +248,10 @@ static void pair_of(struct random_sql *g, const struct random_table *table, cons
   bool either = g->or_allowed && random_once_in(g, 2);
   if (either) g->statement->in_order = false;
   random_add(g, "(");
+  int begin = random_begin(g);
   random_condition(g, table, alias, depth + 1);
   random_add(g, either ? " OR " : " AND ");
+  random_end(g, begin);
   random_condition(g, table, alias, depth + 1);
   random_add(g, ")");
 }
@@ -252,7 +269,7 @@ void random_condition(struct random_sql *g, const struct random_table *table, co
     key_term(g, table, alias, (int)random_below(g, (uint64_t)random_key_width(table)));
   } else if (kind < 16) {
     value_term(g, table, alias);
-  } else if (kind < 17) {
+  } else if (kind < 17 && !g->own_rows) {
     exists(g, table, alias);
   } else if (kind < 18 && g->or_allowed && depth < 2) {
     g->statement->in_order = false;
