@@ -137,7 +137,7 @@ static void insert_select(struct random_sql *g, const struct random_table *table
     random_add(g, " FROM r ORDER BY i");
   } else {
     random_add(g, " FROM %s WHERE ", source->name);
-    g->or_allowed = false;
+    g->or_allowed = g->casts_allowed = false;
     random_condition(g, source, source->name, 0);
     random_add(g, " ORDER BY ");
     random_key_order(g, source, source->name, random_once_in(g, 2));
@@ -192,7 +192,7 @@ static void update(struct random_sql *g, const struct random_table *table) {
   if (table->replaces && !*mode) mode = "OR ABORT";
   bool one_row = key_changes && strstr(mode, "REPLACE");
   g->strict_mode = !*mode || strstr(mode, "ABORT");
-  g->or_allowed = !key_changes && !*mode;
+  g->or_allowed = g->casts_allowed = !key_changes && !*mode;
   random_add(g, "UPDATE %s %s SET ", mode, table->name);
   if (swap) {
     set_swapped(g, table);

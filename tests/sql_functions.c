@@ -146,7 +146,9 @@ START_TEST(may_exist_applies_the_keys_affinity) {
              "CREATE VIRTUAL TABLE b USING colfam(k BLOB PRIMARY KEY);"
              "CREATE VIRTUAL TABLE r USING colfam(id INTEGER PRIMARY KEY, v);"
              "INSERT INTO i VALUES(5); INSERT INTO s VALUES('5');"
-             "INSERT INTO b VALUES(5); INSERT INTO r VALUES(5, 'x')");
+             "CREATE VIRTUAL TABLE d USING colfam(k REAL PRIMARY KEY);"
+             "INSERT INTO b VALUES(5); INSERT INTO r VALUES(5, 'x');"
+             "INSERT INTO d VALUES(9007199254740992.0)");
   sql_rows(db,
            "SELECT colfam_may_exist('i', 5), colfam_may_exist('i', '5'),"
            " colfam_may_exist('i', 5.0), colfam_may_exist('i', 'x')",
@@ -156,6 +158,10 @@ START_TEST(may_exist_applies_the_keys_affinity) {
            " colfam_may_exist('s', x'35')",
            "1|1|0");
   sql_rows(db, "SELECT colfam_may_exist('b', 5), colfam_may_exist('b', '5')", "1|0");
+  sql_rows(db,
+           "SELECT colfam_may_exist('d', '9007199254740992'),"
+           " colfam_may_exist('d', 9007199254740993)",
+           "1|0");
   sql_rows(db,
            "SELECT colfam_may_exist('r', 5), colfam_may_exist('r', '5'),"
            " colfam_may_exist('r', 5.0), colfam_may_exist('r', 5.5),"
