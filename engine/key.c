@@ -111,8 +111,8 @@ static bool is_upper(uint8_t byte) {
   return byte >= 'A' && byte <= 'Z';
 }
 
-static bool is_letter(uint8_t byte) {
-  return is_upper(byte & ~0x20);
+static uint8_t to_lower(uint8_t byte) {
+  return is_upper(byte) ? byte | 0x20 : byte;
 }
 
 /* Up to the first NUL byte. */
@@ -125,8 +125,7 @@ static void append_nocase(struct kv_buf *key, struct kv_key_part part, struct kv
   static const uint8_t nul = 0;
   size_t start = key->size, compared = size_before_nul(text);
   append_bytes(key, part, kv_slice_of(text.data, compared));
-  for (size_t i = start; i < key->size; i++)
-    if (is_upper(key->data[i])) key->data[i] |= 0x20;
+  for (size_t i = start; i < key->size; i++) key->data[i] = to_lower(key->data[i]);
   for (size_t i = compared; i < text.size; i++) append_bytes(key, part, kv_slice_of(&nul, 1));
 }
 
@@ -303,6 +302,26 @@ kv_status kv_key_decode(struct kv_slice *key, struct kv_key_part part, struct kv
   return KV_OK;
 }
 
+/* The byte at i of the folded text. */
+static uint8_t nocase_byte(struct kv_slice text, size_t compared, size_t i) {
+  return i < compared ? to_lower(text.data[i]) : 0;
+}
+
+static int compare_nocase(struct kv_slice a, struct kv_slice b) {
+  size_t compared_a = size_before_nul(a), compared_b = size_before_nul(b);
+  for (size_t i = 0; i < a.size && i < b.size; i++) {
+    int order = nocase_byte(a, compared_a, i) - nocase_byte(b, compared_b, i);
+    if (order) return order;
+  }
+  return (a.size > b.size) - (a.size < b.size);
+}
+
+int kv_text_compare(kv_collation collation, struct kv_slice a, struct kv_slice b) {
+  if (collation == KV_NOCASE) return compare_nocase(a, b);
+  if (collation == KV_RTRIM) return kv_slice_compare(trim(a), trim(b));
+  return kv_slice_compare(a, b);
+}
+
 static bool is_nocase_folded(struct kv_slice text) {
   size_t compared = size_before_nul(text);
   for (size_t i = 0; i < compared; i++)
@@ -321,7 +340,7 @@ bool kv_text_is_ambiguous(kv_collation collation, struct kv_slice folded) {
   if (collation != KV_NOCASE) return collation == KV_RTRIM;
   size_t compared = size_before_nul(folded);
   for (size_t i = 0; i < compared; i++)
-    if (is_letter(folded.data[i])) return true;
+    if (is_upper(folded.data[i] & ~0x20)) return true;
   return compared + 1 < folded.size;
 }
 

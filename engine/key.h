@@ -50,6 +50,8 @@ void kv_key_append(struct kv_buf *key, struct kv_key_part part, const struct kv_
 kv_status kv_key_decode(struct kv_slice *key, struct kv_key_part part, struct kv_buf *scratch,
                         struct kv_datum *value, struct kv_err *err);
 
+/* The order of two texts, folded or not: <0, 0, >0. */
+int kv_text_compare(kv_collation collation, struct kv_slice a, struct kv_slice b);
 /* Whether folding leaves the text as it is. */
 bool kv_text_is_folded(kv_collation collation, struct kv_slice text);
 /* Whether a folded text stands for others too: false means that the key says it all. */

@@ -464,21 +464,21 @@ static int rank_of(kv_type type) {
 }
 
 /* A lower bound of texts becomes the stricter one of itself and another; what is below all texts is none. */
-static void raise_bound(struct bound *bound, struct bound other) {
+static void raise_bound(struct bound *bound, struct bound other, kv_collation collation) {
   if (!other.datum || rank_of(other.datum->type) < KV_TEXT) return;
   int order = rank_of(other.datum->type) - KV_TEXT;
-  if (!order) order = kv_slice_compare(other.datum->bytes, bound->datum->bytes);
+  if (!order) order = kv_text_compare(collation, other.datum->bytes, bound->datum->bytes);
   if (order > 0) *bound = other;
   if (order == 0) bound->open |= other.open;
 }
 
 /* Behind the values below the upper bound: the texts that are numbers. */
-static void add_numerals(struct column_bounds *bounds) {
+static void add_numerals(struct column_bounds *bounds, kv_collation collation) {
   struct bound upper = bounds->values.upper;
   bounds->has_numerals = true;
   bounds->numerals = (struct interval){numerals_begin, numerals_end, true};
-  raise_bound(&bounds->numerals.lower, (struct bound){upper.datum, !upper.open});
-  raise_bound(&bounds->numerals.lower, bounds->values.lower);
+  raise_bound(&bounds->numerals.lower, (struct bound){upper.datum, !upper.open}, collation);
+  raise_bound(&bounds->numerals.lower, bounds->values.lower, collation);
 }
 
 static int add_ranges_under(struct colfam_lookup *lookup, struct kv_slice prefix,
@@ -530,7 +530,7 @@ static int make_ranges(struct colfam_lookup *lookup, const struct colfam_plan *p
     rc = read_bound(lookup, *argv++, &upper, position, &none);
     if (rc != SQLITE_OK || none) return rc;
     bounds.values.upper = (struct bound){&upper.datum, plan->upper_open};
-    if (needs_numerals(lookup, plan, &upper)) add_numerals(&bounds);
+    if (needs_numerals(lookup, plan, &upper)) add_numerals(&bounds, lookup->range_part.collation);
   }
   rc = add_ranges(lookup, &bounds);
   lookup->widened |= lookup->skips;

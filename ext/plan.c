@@ -4,7 +4,7 @@
 ** and an upper bound. One list is taken as a whole. For further lists SQLite calls xFilter once a value and
 ** tests rows against the bare value, without the affinity that IN has: right for columns of a numeric type,
 ** wrong for others, which are therefore not bound by a second list. Constraints with another collation than
-** BINARY, unusable ones and unknown operators are left alone. None is ever omitted: SQLite tests every
+** the key column's own, unusable ones and unknown operators are left alone. None is ever omitted: SQLite tests every
 ** row again, since a plan may read more than asked (lookup.h). LIMIT and OFFSET are never consumed.
 **
 ** A text bound beside LIKE or GLOB may be SQLite's own invention and then says nothing about keys that are
@@ -78,12 +78,20 @@ static bool is_list(sqlite3_index_info *info, int term) {
   return sqlite3_libversion_number() >= 3038000 && sqlite3_vtab_in(info, term, -1);
 }
 
+/* Rowids are no texts: to them all collations are one. */
+static bool collates(const struct planner *planner, int term, int position) {
+  const struct colfam_schema *schema = planner->schema;
+  return schema->key_form == COLFAM_KEY_ROWID ||
+         sqlite3_stricmp(sqlite3_vtab_collation(planner->info, term),
+                         colfam_schema_key_collation(schema, position)) == 0;
+}
+
 /* Whether the term bounds this key column by one of two operators, as memcmp does. */
 static bool serves(const struct planner *planner, int term, int position, int op, int other_op) {
   const struct sqlite3_index_constraint *constraint = &planner->info->aConstraint[term];
   return constraint->usable && (constraint->op == op || constraint->op == other_op) &&
          key_position(planner->schema, constraint->iColumn) == position &&
-         sqlite3_stricmp(sqlite3_vtab_collation(planner->info, term), "BINARY") == 0;
+         collates(planner, term, position);
 }
 
 /* The first term that serves, -1 without. */

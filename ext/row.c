@@ -2,21 +2,21 @@
 **
 **   varint  2 * bytes of the types + (1 when fix-ups follow)
 **  [varint  bytes of the fix-ups, then the fix-ups]
-**   types   one varint for each value column, in table order, as in SQLite's records: 0 NULL, 1 to 6 an
-**           integer of 1, 2, 3, 4, 6, 8 bytes, 7 a real, 8 the integer 0, 9 the integer 1,
-**           12 + 2n a blob and 13 + 2n a text of n bytes
+**   types   one varint for each value column, in table order, then for each key column with fix-up 3, in
+**           key order; as in SQLite's records: 0 NULL, 1 to 6 an integer of 1, 2, 3, 4, 6, 8 bytes,
+**           7 a real, 8 the integer 0, 9 the integer 1, 12 + 2n a blob and 13 + 2n a text of n bytes
 **   payload the columns' bytes in the same order, little-endian
 **
 ** Fix-ups say what the key lost, two bits for each key column in key order, from the low bits of the first
 ** byte on, zero bytes at the end left out: 0 as the key decodes, 1 a real although the key decodes to an
-** integer, 2 the real -0.0. So each row has one encoding. A rowid table's rowid is in the key only.
-** Any thread. */
+** integer, 2 the real -0.0, 3 a text that the key has folded: it is behind the value columns. So each row
+** has one encoding. A rowid table's rowid is in the key only. Any thread. */
 #include "row.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { FIX_NONE, FIX_REAL, FIX_NEGATIVE_ZERO };
+enum { FIX_NONE, FIX_REAL, FIX_NEGATIVE_ZERO, FIX_TEXT };
 enum { TYPE_NULL = 0, TYPE_INT64 = 6, TYPE_REAL = 7, TYPE_ZERO = 8, TYPE_ONE = 9, TYPE_BYTES = 12 };
 
 static const uint8_t fixed_size[TYPE_BYTES] = {0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0};
@@ -133,16 +133,19 @@ int colfam_row_encode_key(struct colfam_row *row, const struct colfam_schema *sc
   return row->key.status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-/* Whether a number of this affinity can need a fix-up when its key decodes to this integer. */
-static bool can_be_fixed(enum colfam_affinity affinity, const struct kv_datum *decoded) {
+/* Whether a key column can need a fix-up when its bytes decode to this. */
+static bool can_be_fixed(const struct colfam_column *column, const struct kv_datum *decoded) {
+  if (decoded->type == KV_TEXT) return kv_text_is_ambiguous(column->key_collation, decoded->bytes);
   if (decoded->type != KV_INTEGER) return false;
-  if (affinity == COLFAM_AFF_BLOB) return true;
-  bool whole = affinity == COLFAM_AFF_INTEGER || affinity == COLFAM_AFF_NUMERIC;
+  if (column->affinity == COLFAM_AFF_BLOB) return true;
+  bool whole = column->affinity == COLFAM_AFF_INTEGER || column->affinity == COLFAM_AFF_NUMERIC;
   return whole && decoded->integer == INT64_MIN;
 }
 
-static int fix_of(enum colfam_affinity affinity, const struct kv_datum *datum) {
-  if (affinity == COLFAM_AFF_REAL || datum->type != KV_REAL || !fits_int64(datum->real))
+static int fix_of(const struct colfam_column *column, const struct kv_datum *datum) {
+  if (datum->type == KV_TEXT)
+    return kv_text_is_folded(column->key_collation, datum->bytes) ? FIX_NONE : FIX_TEXT;
+  if (column->affinity == COLFAM_AFF_REAL || datum->type != KV_REAL || !fits_int64(datum->real))
     return FIX_NONE;
   return datum->real == 0 && signbit(datum->real) ? FIX_NEGATIVE_ZERO : FIX_REAL;
 }
@@ -150,7 +153,7 @@ static int fix_of(enum colfam_affinity affinity, const struct kv_datum *datum) {
 static int fix_of_key_column(const struct colfam_row *row, const struct colfam_schema *schema,
                              int i) {
   int column = schema->key_columns[i];
-  return fix_of(schema->columns[column].affinity, &row->datums[column]);
+  return fix_of(&schema->columns[column], &row->datums[column]);
 }
 
 /* Bytes that the fix-ups take: up to the last key column that has one. */
@@ -207,19 +210,32 @@ static void append_payload(struct kv_buf *value, const struct kv_datum *datum) {
   kv_buf_append(value, bytes, fixed_size[type]);
 }
 
+/* What the value has a type and payload for, one after another from *at = 0 on; NULL at the end. */
+static const struct kv_datum *next_stored(const struct colfam_row *row,
+                                          const struct colfam_schema *schema, int *at) {
+  while (*at < schema->column_count) {
+    int column = (*at)++;
+    if (schema->columns[column].value_index >= 0) return &row->datums[column];
+  }
+  while (*at < schema->column_count + schema->key_count) {
+    int i = (*at)++ - schema->column_count;
+    if (fix_of_key_column(row, schema, i) == FIX_TEXT) return &row->datums[schema->key_columns[i]];
+  }
+  return NULL;
+}
+
 int colfam_row_encode_value(struct colfam_row *row, const struct colfam_schema *schema) {
   uint64_t types_size = 0;
-  for (int i = 0; i < schema->column_count; i++)
-    if (schema->columns[i].value_index >= 0) types_size += kv_varint_size(type_of(&row->datums[i]));
+  const struct kv_datum *datum;
+  for (int at = 0; (datum = next_stored(row, schema, &at));)
+    types_size += kv_varint_size(type_of(datum));
   size_t fixes = fixes_size(row, schema);
   kv_buf_clear(&row->value);
   kv_buf_append_varint(&row->value, 2 * types_size + (fixes != 0));
   if (fixes) append_fixes(row, schema, fixes);
-  for (int i = 0; i < schema->column_count; i++)
-    if (schema->columns[i].value_index >= 0)
-      kv_buf_append_varint(&row->value, type_of(&row->datums[i]));
-  for (int i = 0; i < schema->column_count; i++)
-    if (schema->columns[i].value_index >= 0) append_payload(&row->value, &row->datums[i]);
+  for (int at = 0; (datum = next_stored(row, schema, &at));)
+    kv_buf_append_varint(&row->value, type_of(datum));
+  for (int at = 0; (datum = next_stored(row, schema, &at));) append_payload(&row->value, datum);
   return row->value.status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
 }
 
@@ -291,15 +307,19 @@ static struct kv_datum datum_of_column(const struct column_reader *reader) {
   return datum;
 }
 
-static bool value_datum(struct kv_slice value, int index, struct kv_datum *datum) {
-  struct parts parts;
+/* The datum of a type by its number. */
+static bool stored_datum(const struct parts *parts, int index, struct kv_datum *datum) {
   struct column_reader reader;
-  if (!split_value(value, &parts)) return false;
-  read_columns(&reader, &parts);
+  read_columns(&reader, parts);
   for (int i = 0; i <= index; i++)
     if (!next_column(&reader)) return false;
   *datum = datum_of_column(&reader);
   return true;
+}
+
+static bool value_datum(struct kv_slice value, int index, struct kv_datum *datum) {
+  struct parts parts;
+  return split_value(value, &parts) && stored_datum(&parts, index, datum);
 }
 
 static bool is_kept(const struct colfam_schema *schema, sqlite3_value **values, int column) {
@@ -331,15 +351,30 @@ static int fix_at(struct kv_slice fixes, int key_index) {
   return byte < fixes.size ? fixes.data[byte] >> (key_index % 4 * 2) & 3 : FIX_NONE;
 }
 
-static bool apply_fix(int fix, struct kv_datum *datum) {
-  if (fix == FIX_NONE) return true;
-  if (fix == FIX_REAL) {
-    *datum = (struct kv_datum){.type = KV_REAL, .real = (double)datum->integer};
-    return true;
+static bool read_folded_text(const struct colfam_schema *schema, const struct parts *parts,
+                             int key_index, struct kv_datum *datum) {
+  int index = schema->value_count;
+  for (int i = 0; i < key_index; i++) index += fix_at(parts->fixes, i) == FIX_TEXT;
+  return stored_datum(parts, index, datum) && datum->type == KV_TEXT;
+}
+
+/* Makes of what a key column decodes to what was stored. */
+static bool apply_fix(const struct colfam_schema *schema, const struct parts *parts, int key_index,
+                      struct kv_datum *datum) {
+  switch (fix_at(parts->fixes, key_index)) {
+    case FIX_REAL:
+      if (datum->type != KV_INTEGER) return false;
+      *datum = (struct kv_datum){.type = KV_REAL, .real = (double)datum->integer};
+      return true;
+    case FIX_NEGATIVE_ZERO:
+      if (datum->type != KV_INTEGER || datum->integer) return false;
+      *datum = (struct kv_datum){.type = KV_REAL, .real = -0.0};
+      return true;
+    case FIX_TEXT:
+      return datum->type == KV_TEXT && read_folded_text(schema, parts, key_index, datum);
+    default:
+      return true;
   }
-  bool zero = fix == FIX_NEGATIVE_ZERO && datum->integer == 0;
-  *datum = (struct kv_datum){.type = KV_REAL, .real = -0.0};
-  return zero;
 }
 
 static kv_status key_datum(const struct colfam_schema *schema, struct kv_slice key, int key_index,
@@ -390,11 +425,10 @@ static int key_column_datum(const struct colfam_schema *schema, struct kv_slice 
   const struct colfam_column *self = &schema->columns[column];
   struct parts parts;
   kv_status status = key_datum(schema, key, self->key_index, scratch, datum);
-  if (status == KV_OK && can_be_fixed(self->affinity, datum)) {
+  if (status == KV_OK && can_be_fixed(self, datum)) {
     if (!value) {
       *told = false;
-    } else if (!split_value(*value, &parts) ||
-               !apply_fix(fix_at(parts.fixes, self->key_index), datum)) {
+    } else if (!split_value(*value, &parts) || !apply_fix(schema, &parts, self->key_index, datum)) {
       status = KV_CORRUPT;
     }
   }
@@ -448,22 +482,37 @@ int colfam_row_result(const struct colfam_schema *schema, struct kv_slice key,
 
 /* ---- Check */
 
-/* Every fix-up stands where one can, and the last byte has one. */
+/* The fix-up stands where one can, is needed, and what it makes of the datum has these bytes in the key. */
+static kv_status check_fix(const struct colfam_schema *schema, const struct parts *parts, int i,
+                           struct kv_datum *datum, struct kv_slice bytes, struct kv_buf *scratch) {
+  const struct colfam_column *column = &schema->columns[schema->key_columns[i]];
+  int fix = fix_at(parts->fixes, i);
+  if (fix == FIX_NONE) return KV_OK;
+  if (!can_be_fixed(column, datum) || !apply_fix(schema, parts, i, datum)) return KV_CORRUPT;
+  if (fix_of(column, datum) != fix) return KV_CORRUPT;
+  kv_buf_clear(scratch);
+  kv_key_append(scratch, colfam_schema_key_part(schema, i), datum);
+  if (scratch->status != KV_OK) return scratch->status;
+  return kv_slice_equal(kv_buf_slice(scratch), bytes) ? KV_OK : KV_CORRUPT;
+}
+
+/* And the last byte of the fix-ups has one. */
 static kv_status check_key(const struct colfam_schema *schema, struct kv_slice key,
-                           struct kv_slice fixes, struct kv_buf *scratch) {
+                           const struct parts *parts, struct kv_buf *scratch) {
+  struct kv_slice fixes = parts->fixes;
   if (fixes.size > ((size_t)schema->key_count + 3) / 4) return KV_CORRUPT;
   if (fixes.size && !fixes.data[fixes.size - 1]) return KV_CORRUPT;
   for (int i = 0; i < schema->key_count; i++) {
     struct kv_datum datum;
+    struct kv_slice bytes = key;
     kv_buf_clear(scratch);
     kv_status status =
         kv_key_decode(&key, colfam_schema_key_part(schema, i), scratch, &datum, NULL);
     if (status != KV_OK) return status;
-    int fix = fix_at(fixes, i);
+    bytes.size -= key.size;
     if (datum.type == KV_NULL) return KV_CORRUPT;
-    if (fix && !can_be_fixed(schema->columns[schema->key_columns[i]].affinity, &datum))
-      return KV_CORRUPT;
-    if (!apply_fix(fix, &datum)) return KV_CORRUPT;
+    status = check_fix(schema, parts, i, &datum, bytes, scratch);
+    if (status != KV_OK) return status;
   }
   for (int i = schema->key_count; (size_t)i < fixes.size * 4; i++)
     if (fix_at(fixes, i)) return KV_CORRUPT;
@@ -478,6 +527,8 @@ static bool values_sound(const struct colfam_schema *schema, const struct parts 
     if (!next_column(&reader)) return false;
     if (schema->columns[i].not_null && reader.type == TYPE_NULL) return false;
   }
+  for (int i = 0; i < schema->key_count; i++)
+    if (fix_at(parts->fixes, i) == FIX_TEXT && !next_column(&reader)) return false;
   return !kv_reader_left(&reader.types) && !kv_reader_left(&reader.payload);
 }
 
@@ -491,7 +542,7 @@ int colfam_row_check(const struct colfam_schema *schema, struct kv_slice key,
   }
   struct kv_buf scratch;
   kv_buf_init(&scratch);
-  kv_status status = check_key(schema, key, parts.fixes, &scratch);
+  kv_status status = check_key(schema, key, &parts, &scratch);
   kv_buf_release(&scratch);
   if (status == KV_NOMEM) return SQLITE_NOMEM;
   return status == KV_OK ? SQLITE_OK : SQLITE_CORRUPT_VTAB;

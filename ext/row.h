@@ -1,5 +1,5 @@
 /* Rows as bytes: affinity on the way in, the key of kv_key_append, and a value that keeps the other
-** columns and what key bytes lose (integer or real, the sign of zero). Layout in ext/README.md, Row. */
+** columns and what key bytes lose (integer or real, the sign of zero, what a collation folds). Layout in ext/README.md, Row. */
 #ifndef COLFAM_ROW_H
 #define COLFAM_ROW_H
 
@@ -53,7 +53,7 @@ int colfam_row_datum(const struct colfam_schema *schema, struct kv_slice key, st
 int colfam_row_result(const struct colfam_schema *schema, struct kv_slice key,
                       struct kv_slice value, int column, sqlite3_context *context);
 /* The same from the key alone. *told is false, and no result set, when the value is needed: for value
-** columns, and for numbers whose exact form (integer or real) only the value tells. */
+** columns, for numbers whose exact form (integer or real) and texts whose spelling only the value tells. */
 int colfam_row_result_of_key(const struct colfam_schema *schema, struct kv_slice key, int column,
                              sqlite3_context *context, bool *told);
 /* Checks that the bytes are a row of this schema (colfam_check). */

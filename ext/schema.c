@@ -13,7 +13,8 @@ enum { COLUMNS_MAX = 2000 }; /* SQLite's default limit, hidden columns included 
 static const char hidden_key_name[] = "colfam_key";
 static const char command_name[] = "colfam_command";
 
-static const char *const collation_names[] = {
+enum { COLLATIONS = 3 };
+static const char *const collation_names[COLLATIONS] = {
     [KV_BINARY] = "BINARY", [KV_NOCASE] = "NOCASE", [KV_RTRIM] = "RTRIM"};
 
 static int find_column(const struct colfam_schema *schema, const char *name) {
@@ -82,15 +83,38 @@ static int set_key_column(struct colfam_schema *schema, const struct colfam_key_
   struct colfam_column *column = &schema->columns[number];
   if (column->key_index >= 0)
     return colfam_schema_fail(schema, message, "PRIMARY KEY names column %s twice", column->name);
-  if (column->collation && sqlite3_stricmp(column->collation, "BINARY") != 0)
-    return colfam_schema_fail(schema, message,
-                              "key column %s: COLLATE %s is not supported on keys in this version: "
-                              "use BINARY, and store lower(%s) if case is not to matter",
-                              column->name, column->collation, column->name);
-  column->key_collation = KV_BINARY;
   column->key_index = schema->key_count;
   column->descending = word->descending;
   schema->key_columns[schema->key_count++] = number;
+  return SQLITE_OK;
+}
+
+/* Of a name that sorts as SQLite's own; -1 for others. */
+static int find_collation(const char *name) {
+  for (int i = 0; i < COLLATIONS; i++)
+    if (sqlite3_stricmp(name, collation_names[i]) == 0) return i;
+  return -1;
+}
+
+/* An ordinary table with two collations would tell keys apart by the one that PRIMARY KEY names, and compare
+** the column by its own: one encoded key cannot serve both. */
+static int set_key_collation(struct colfam_schema *schema, const struct colfam_key_word *word,
+                             char **message) {
+  struct colfam_column *column = &schema->columns[find_column(schema, word->column)];
+  const char *declared = column->collation ? column->collation : collation_names[KV_BINARY];
+  const char *used = word->collation ? word->collation : declared;
+  int collation = find_collation(used);
+  if (collation < 0)
+    return colfam_schema_fail(schema, message,
+                              "key column %s: COLLATE %s is not supported on keys: use BINARY, "
+                              "NOCASE or RTRIM, or a key column that stores a sort key",
+                              column->name, used);
+  if (sqlite3_stricmp(used, declared) != 0)
+    return colfam_schema_fail(schema, message,
+                              "key column %s: COLLATE %s in PRIMARY KEY, but %s in the column, is "
+                              "not supported: write COLLATE %s behind the column's type",
+                              column->name, used, declared, used);
+  column->key_collation = (kv_collation)collation;
   return SQLITE_OK;
 }
 
@@ -122,9 +146,12 @@ static int set_key(struct colfam_schema *schema, const struct colfam_key_words *
   }
   bool plain = schema->key_count == 1 && !key->words[0].descending;
   schema->key_form = plain ? COLFAM_KEY_COLUMN : COLFAM_KEY_HIDDEN;
-  for (int i = 0; i < schema->key_count; i++)
+  int rc = SQLITE_OK;
+  for (int i = 0; i < schema->key_count && rc == SQLITE_OK; i++) {
     schema->columns[schema->key_columns[i]].not_null = true;
-  return SQLITE_OK;
+    rc = set_key_collation(schema, &key->words[i], message);
+  }
+  return rc;
 }
 
 /* ---- Numbers of columns */
@@ -136,6 +163,7 @@ static int set_numbers(struct colfam_schema *schema, char **message) {
     bool is_value = column->key_index < 0 && i != schema->rowid_column;
     column->value_index = is_value ? values++ : -1;
   }
+  schema->value_count = values;
   int count = schema->column_count;
   if (schema->key_form == COLFAM_KEY_HIDDEN) schema->hidden_key = count++;
   schema->command_column = count++;
@@ -195,7 +223,10 @@ static int build(struct colfam_schema *schema, struct colfam_key_words *key, int
 }
 
 static void free_key_words(struct colfam_key_words *key) {
-  for (int i = 0; i < key->count; i++) sqlite3_free(key->words[i].column);
+  for (int i = 0; i < key->count; i++) {
+    sqlite3_free(key->words[i].column);
+    sqlite3_free(key->words[i].collation);
+  }
   sqlite3_free(key->words);
 }
 

@@ -20,7 +20,7 @@ enum colfam_affinity {
 struct colfam_column {
   char *name;
   char *type;      /* as written, "" without one */
-  char *collation; /* declared, NULL without one */
+  char *collation; /* declared, NULL without one; of value columns any that SQLite knows */
   enum colfam_affinity affinity;
   bool not_null;   /* declared, or a key column of a table that is not a rowid table */
   int key_index;   /* position in the key, -1 for value columns; -1 too for the rowid alias */
@@ -56,6 +56,7 @@ struct colfam_schema {
   char *table;                   /* the table's name */
   struct colfam_column *columns; /* as declared; hidden columns come after them in the vtab */
   int column_count;
+  int value_count; /* value columns */
   enum colfam_key_form key_form;
   int *key_columns; /* column numbers in key order; empty for rowid tables */
   int key_count;

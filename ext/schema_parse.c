@@ -135,16 +135,17 @@ static int refuse_here(struct parser *parser, const char *expected) {
 
 /* ---- Keys */
 
-static int add_key_word(struct parser *parser, char *column, bool descending) {
+/* Takes over the word's texts. */
+static int add_key_word(struct parser *parser, struct colfam_key_word word) {
   struct colfam_key_words *key = parser->key;
-  if (!column) return SQLITE_NOMEM;
   void *words = key->words;
-  if (colfam_schema_grow(&words, key->count, sizeof *key->words) != SQLITE_OK) {
-    sqlite3_free(column);
+  if (!word.column || colfam_schema_grow(&words, key->count, sizeof *key->words) != SQLITE_OK) {
+    sqlite3_free(word.column);
+    sqlite3_free(word.collation);
     return SQLITE_NOMEM;
   }
   key->words = words;
-  key->words[key->count++] = (struct colfam_key_word){column, descending};
+  key->words[key->count++] = word;
   return SQLITE_OK;
 }
 
@@ -163,25 +164,18 @@ static int begin_key(struct parser *parser) {
   return SQLITE_OK;
 }
 
-static int refuse_key_collation(struct parser *parser, const char *column, const char *collation) {
-  if (sqlite3_stricmp(collation, "BINARY") == 0) return SQLITE_OK;
-  return colfam_schema_fail(parser->schema, parser->message,
-                            "key column %s: COLLATE %s is not supported on keys in this version: "
-                            "use BINARY, and store lower(%s) if case is not to matter",
-                            column, collation, column);
-}
-
 /* name [COLLATE name] [ASC | DESC] */
 static int parse_key_column(struct parser *parser) {
-  char *column = NULL, *collation = NULL;
-  int rc = take_name(parser, "a column name", &column);
-  if (rc == SQLITE_OK && skip(parser, "COLLATE")) {
-    rc = take_name(parser, "a collation", &collation);
-    if (rc == SQLITE_OK) rc = refuse_key_collation(parser, column, collation);
+  struct colfam_key_word word = {.column = NULL};
+  int rc = take_name(parser, "a column name", &word.column);
+  if (rc == SQLITE_OK && skip(parser, "COLLATE"))
+    rc = take_name(parser, "a collation", &word.collation);
+  if (rc == SQLITE_OK) {
+    word.descending = take_order(parser);
+    return add_key_word(parser, word);
   }
-  sqlite3_free(collation);
-  if (rc == SQLITE_OK) return add_key_word(parser, column, take_order(parser));
-  sqlite3_free(column);
+  sqlite3_free(word.column);
+  sqlite3_free(word.collation);
   return rc;
 }
 
@@ -202,8 +196,10 @@ static int parse_table_key(struct parser *parser) {
 static int parse_column_key(struct parser *parser, const struct colfam_column *column) {
   int rc = begin_key(parser);
   if (rc != SQLITE_OK) return rc;
-  parser->key->column_descending = take_order(parser);
-  return add_key_word(parser, sqlite3_mprintf("%s", column->name), parser->key->column_descending);
+  struct colfam_key_word word = {.column = sqlite3_mprintf("%s", column->name),
+                                 .descending = take_order(parser)};
+  parser->key->column_descending = word.descending;
+  return add_key_word(parser, word);
 }
 
 /* ---- Columns */
@@ -255,16 +251,13 @@ static int parse_type(struct parser *parser, struct colfam_column *column) {
   return column->type ? refuse_hidden(parser, column->type) : SQLITE_NOMEM;
 }
 
+/* SQLite refuses a collation that it does not know, when it gets the declaration. */
 static int parse_collation(struct parser *parser, struct colfam_column *column) {
-  static const char *const known[] = {"BINARY", "NOCASE", "RTRIM"};
   next(parser);
-  int rc = take_name(parser, "a collation", &column->collation);
-  if (rc != SQLITE_OK) return rc;
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (sqlite3_stricmp(column->collation, known[i]) == 0) return SQLITE_OK;
-  return colfam_schema_fail(parser->schema, parser->message,
-                            "column %s: unknown collation %s: use BINARY, NOCASE or RTRIM",
-                            column->name, column->collation);
+  if (column->collation)
+    return colfam_schema_fail(parser->schema, parser->message,
+                              "column %s has two collations: write only the last", column->name);
+  return take_name(parser, "a collation", &column->collation);
 }
 
 /* [CONSTRAINT name], whose name SQLite does not keep either. */

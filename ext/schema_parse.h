@@ -8,6 +8,7 @@
 /* The PRIMARY KEY as written. */
 struct colfam_key_word {
   char *column;
+  char *collation; /* NULL: the column's own */
   bool descending;
 };
 struct colfam_key_words {

@@ -201,32 +201,138 @@ START_TEST(values_are_stored_as_ordinary_tables_do) {
 }
 END_TEST
 
+static const char *const collations[] = {"BINARY", "NOCASE", "RTRIM"};
+enum { COLLATIONS = sizeof collations / sizeof *collations };
+
+/* Texts that collations fold. */
+static const char *const folded[] = {
+    "'ABC'",
+    "'aBc'",
+    "'Z[a]'",
+    "'A' || char(0)",
+    "'A' || char(0) || 'bC'",
+    "'abc  '",
+    "' AB C '",
+    "'\xc3\x84x'",
+    "CAST(x'41fffe20' AS TEXT)",
+    "char(0) || ' '",
+    "'1E5'",
+    "'  '",
+    "x'4142'",
+};
+enum { FOLDED = sizeof folded / sizeof *folded };
+
+static void check_stored_key(sqlite3 *db, const char *column, const char *constant) {
+  sql_okf(db,
+          "DROP TABLE IF EXISTS o; CREATE TABLE o(%s PRIMARY KEY) WITHOUT ROWID;"
+          "INSERT INTO o VALUES(%s)",
+          column, constant);
+  char *values = sqlite3_mprintf("%s, 'V'", constant);
+  compare_stored(db, constant, 0, values);
+  sqlite3_free(values);
+}
+
 START_TEST(keys_are_stored_as_ordinary_tables_do) {
   sqlite3 *db = open_plain();
-  char column[32];
-  snprintf(column, sizeof column, "c %s", types[_i]);
-  /* Last ascending, last descending, first: each has its own bytes. */
-  const char *const shapes[3][3] = {{column, "v", "PRIMARY KEY(c)"},
-                                    {column, "v", "PRIMARY KEY(c DESC)"},
-                                    {column, "v", "PRIMARY KEY(c, v)"}};
-  for (int shape = 0; shape < 3; shape++) {
+  char column[64];
+  snprintf(column, sizeof column, "c %s COLLATE %s", types[_i % TYPES], collations[_i / TYPES]);
+  /* Last ascending, last descending, first, behind another that is folded: each has its own bytes. */
+  const char *const shapes[][3] = {{column, "v", "PRIMARY KEY(c)"},
+                                   {column, "v", "PRIMARY KEY(c DESC)"},
+                                   {column, "v", "PRIMARY KEY(c, v)"},
+                                   {column, "v COLLATE NOCASE", "PRIMARY KEY(v, c)"}};
+  for (size_t shape = 0; shape < sizeof shapes / sizeof *shapes; shape++) {
     current = make_schema(3, shapes[shape]);
-    if (current->key_form == COLFAM_KEY_ROWID) {
-      colfam_schema_unref(current);
-      continue;
-    }
-    for (int i = 1; i < CONSTANTS; i++) {
-      sql_okf(db,
-              "DROP TABLE IF EXISTS o; CREATE TABLE o(c %s PRIMARY KEY) WITHOUT ROWID;"
-              "INSERT INTO o VALUES(%s)",
-              types[_i], constants[i]);
-      char *values = sqlite3_mprintf("%s, x'00'", constants[i]);
-      compare_stored(db, constants[i], 0, values);
-      sqlite3_free(values);
-    }
+    bool is_key = current->key_form != COLFAM_KEY_ROWID;
+    for (int i = 1; is_key && i < CONSTANTS; i++) check_stored_key(db, column, constants[i]);
+    for (int i = 0; is_key && i < FOLDED; i++) check_stored_key(db, column, folded[i]);
     colfam_schema_unref(current);
   }
   current = NULL;
+  close_plain(db);
+}
+END_TEST
+
+/* Whether the key alone tells the column. */
+static void told(sqlite3_context *context, int argc, sqlite3_value **argv) {
+  (void)argc;
+  struct colfam_row row;
+  bool is = false;
+  ck_assert_int_eq(encode(&row, argv), SQLITE_OK);
+  int rc = colfam_row_result_of_key(current, kv_buf_slice(&row.key), 0, context, &is);
+  ck_assert_int_eq(rc, SQLITE_OK);
+  sqlite3_result_int(context, is);
+  colfam_row_release(&row);
+}
+
+START_TEST(keys_tell_a_text_when_no_other_folds_alike) {
+  static const char *const expected[COLLATIONS] = {"1|1|1|1|1|1|1|1", "0|0|1|1|1|1|0|1",
+                                                   "0|0|0|0|0|1|0|0"};
+  sqlite3 *db = open_plain();
+  sqlite3_create_function(db, "told", -1, SQLITE_UTF8, NULL, told, NULL, NULL);
+  char column[64];
+  snprintf(column, sizeof column, "c COLLATE %s PRIMARY KEY", collations[_i]);
+  current = make_schema(1, (const char *const[]){column});
+  sql_rows(db,
+           "SELECT told('a'), told('Z'), told('12-[\xc3\x84 '), told(''), told('1' || char(0)),"
+           " told(x'41'), told('1' || char(0, 0)), told('@`{')",
+           expected[_i]);
+  close_plain(db);
+}
+END_TEST
+
+/* ---- The order of keys against SQLite's own functions */
+
+static struct kv_slice random_text(struct harness_random *random, uint8_t *bytes) {
+  static const uint8_t alphabet[] = {0,   ' ', ' ', '1', '@', 'A',  'B',  'Z',  '[', '_',
+                                     '`', 'a', 'b', 'z', '{', 0x7f, 0xc3, 0x84, 0xff};
+  size_t size = harness_below(random, 6);
+  for (size_t i = 0; i < size; i++) bytes[i] = alphabet[harness_below(random, sizeof alphabet)];
+  return kv_slice_of(bytes, size);
+}
+
+static int order_of_keys(struct kv_key_part part, struct kv_slice a, struct kv_slice b) {
+  struct kv_datum x = {.type = KV_TEXT, .bytes = a}, y = {.type = KV_TEXT, .bytes = b};
+  struct kv_buf left, right;
+  kv_buf_init(&left);
+  kv_buf_init(&right);
+  kv_key_append(&left, part, &x);
+  kv_key_append(&right, part, &y);
+  int order = kv_slice_compare(kv_buf_slice(&left), kv_buf_slice(&right));
+  kv_buf_release(&left);
+  kv_buf_release(&right);
+  return part.descending ? -order : order;
+}
+
+static int sign(int x) {
+  return (x > 0) - (x < 0);
+}
+
+START_TEST(order_of_folded_keys_is_sqlites) {
+  uint64_t seed = harness_seed_env(61);
+  struct harness_random random;
+  harness_seed(&random, seed);
+  sqlite3 *db = open_plain();
+  char sql[100];
+  snprintf(sql, sizeof sql, "SELECT (?1 > ?2 COLLATE %s) - (?1 < ?2 COLLATE %s)", collations[_i],
+           collations[_i]);
+  sqlite3_stmt *stmt;
+  ck_assert_int_eq(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
+  for (int round = 0; round < 100000; round++) {
+    uint8_t bytes[2][8] = {{0}};
+    struct kv_slice a = random_text(&random, bytes[0]), b = random_text(&random, bytes[1]);
+    sqlite3_bind_text(stmt, 1, (const char *)a.data, (int)a.size, SQLITE_STATIC);
+    sqlite3_bind_text(stmt, 2, (const char *)b.data, (int)b.size, SQLITE_STATIC);
+    ck_assert_int_eq(sqlite3_step(stmt), SQLITE_ROW);
+    int order = sqlite3_column_int(stmt, 0);
+    struct kv_key_part part = {
+        .descending = round & 1, .last = round >> 1 & 1, .collation = (kv_collation)_i};
+    bool same = sign(order_of_keys(part, a, b)) == order &&
+                sign(kv_text_compare(part.collation, a, b)) == order;
+    if (!same) ck_abort_msg("seed %llu, round %d", (unsigned long long)seed, round);
+    sqlite3_reset(stmt);
+  }
+  sqlite3_finalize(stmt);
   close_plain(db);
 }
 END_TEST
@@ -259,6 +365,15 @@ START_TEST(layout_of_values) {
   check_bytes(db, "1, 1, 1, 1, 1", "x'00'");
   check_bytes(db, "1, 1.0, -0.0, 1, 1", "x'010124'");
   check_bytes(db, "1, 1, 1, 1, 1.0", "x'01020001'");
+  colfam_schema_unref(current);
+  /* Texts that the key folds are behind the values. */
+  current = make_schema(
+      4, (const char *const[]){"a COLLATE NOCASE", "v", "b COLLATE RTRIM", "PRIMARY KEY(a, b)"});
+  check_bytes(db, "'ab', 5, 'B'", "x'020105'");
+  check_bytes(db, "'aB', 5, 'B'", "x'0501030111056142'");
+  check_bytes(db, "'ab', 5, 'B '", "x'05010c0111054220'");
+  check_bytes(db, "'A', NULL, ' '", "x'07010f000f0f4120'");
+  check_bytes(db, "x'41', NULL, 1.0", "x'03010400'");
   close_plain(db);
 }
 END_TEST
@@ -380,6 +495,10 @@ START_TEST(damaged_rows_are_noticed_or_decode) {
   colfam_schema_unref(current);
   current = make_schema(2, (const char *const[]){"id INTEGER PRIMARY KEY", "v"});
   sql_rows(db, "SELECT damaged(1, 'text')", "1");
+  colfam_schema_unref(current);
+  current = make_schema(5, (const char *const[]){"a COLLATE NOCASE", "v", "b COLLATE RTRIM", "c",
+                                                 "PRIMARY KEY(b DESC, c, a)"});
+  sql_rows(db, "SELECT damaged('aB' || char(0) || 'C', 'v', 'B  ', -0.0)", "1");
   close_plain(db);
 }
 END_TEST
@@ -407,6 +526,36 @@ START_TEST(rows_of_another_form_are_not_sound) {
   current = make_schema(1, (const char *const[]){"v"});
   check_not_sound("\x30k", 2, "\x02\x08", 2); /* no rowid */
   colfam_schema_unref(current);
+  current = make_schema(1, (const char *const[]){"k COLLATE NOCASE PRIMARY KEY"});
+  check_not_sound("\x30K", 2, "\x00", 1); /* not folded */
+  check_not_sound("\x30k", 2,
+                  "\x03\x01\x03\x0f"
+                  "X",
+                  5); /* the text of another key */
+  check_not_sound("\x30k", 2,
+                  "\x03\x01\x03\x0f"
+                  "k",
+                  5); /* a text that is the key's own */
+  check_not_sound("\x30k", 2,
+                  "\x03\x01\x03\x0e"
+                  "K",
+                  5);                             /* a blob */
+  check_not_sound("\x30k", 2, "\x01\x01\x03", 3); /* no text */
+  check_not_sound("\x30k", 2,
+                  "\x02\x0f"
+                  "K",
+                  3); /* a text and no fix-up */
+  check_not_sound("\x40k", 2,
+                  "\x03\x01\x03\x0f"
+                  "K",
+                  5); /* for a blob */
+  check_not_sound("\x30"
+                  "1",
+                  2,
+                  "\x03\x01\x03\x0f"
+                  "1",
+                  5);
+  colfam_schema_unref(current);
   current = NULL;
 }
 END_TEST
@@ -415,9 +564,10 @@ END_TEST
 
 START_TEST(every_allocation_fails) {
   static const char *const sql =
-      "SELECT stored(0, 'a' || char(0), 12.5, 7), stored(1, 'a', 12.5, 7), row_bytes(1, 1.0, 2, 3)";
+      "SELECT stored(0, 'A' || char(0), 12.5, 7), stored(1, 'a', 12.5, 7), row_bytes(1, 1.0, 2, 3)";
   sqlite3 *db = open_plain();
-  current = make_schema(4, (const char *const[]){"a", "b TEXT", "c", "PRIMARY KEY(a, b)"});
+  current =
+      make_schema(4, (const char *const[]){"a COLLATE NOCASE", "b TEXT", "c", "PRIMARY KEY(a, b)"});
   for (int heap = 0; heap < 2; heap++) {
     bool failed = true;
     for (int n = 1; failed; n++) {
@@ -566,7 +716,9 @@ int main(void) {
   TCase *tcase = tcase_create("row");
   tcase_set_timeout(tcase, 60);
   tcase_add_loop_test(tcase, values_are_stored_as_ordinary_tables_do, 0, TYPES);
-  tcase_add_loop_test(tcase, keys_are_stored_as_ordinary_tables_do, 0, TYPES);
+  tcase_add_loop_test(tcase, keys_are_stored_as_ordinary_tables_do, 0, TYPES * COLLATIONS);
+  tcase_add_loop_test(tcase, keys_tell_a_text_when_no_other_folds_alike, 0, COLLATIONS);
+  tcase_add_loop_test(tcase, order_of_folded_keys_is_sqlites, 0, COLLATIONS);
   tcase_add_test(tcase, layout_of_values);
   tcase_add_test(tcase, rowid_tables_have_no_key_columns);
   tcase_add_test(tcase, null_columns_are_found_in_table_order);

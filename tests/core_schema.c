@@ -184,6 +184,32 @@ START_TEST(forms_of_keys) {
 }
 END_TEST
 
+START_TEST(collations_of_keys) {
+  static const struct {
+    const char *text;
+    kv_collation collation;
+  } cases[] = {
+      {"a TEXT PRIMARY KEY", KV_BINARY},
+      {"a TEXT COLLATE NoCase PRIMARY KEY", KV_NOCASE},
+      {"a TEXT PRIMARY KEY COLLATE \"rtrim\"", KV_RTRIM},
+      {"a COLLATE 'nocase' NOT NULL|PRIMARY KEY(a DESC)", KV_NOCASE},
+      {"a COLLATE [binary]|PRIMARY KEY(a)", KV_BINARY},
+      {"a COLLATE NOCASE|b COLLATE german|PRIMARY KEY(a COLLATE nocase)", KV_NOCASE},
+      {"a|PRIMARY KEY(a COLLATE Binary)", KV_BINARY},
+      {"a INTEGER COLLATE NOCASE PRIMARY KEY", KV_BINARY},
+      {"a INTEGER|PRIMARY KEY(a COLLATE nowhere)", KV_BINARY},
+  };
+  static const char *const names[] = {"BINARY", "NOCASE", "RTRIM"};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct colfam_schema *schema = accept("t", cases[i].text);
+    kv_collation collation = cases[i].collation;
+    ck_assert_msg(colfam_schema_key_part(schema, 0).collation == collation, "%s", cases[i].text);
+    ck_assert_str_eq(colfam_schema_key_collation(schema, 0), names[collation]);
+    colfam_schema_unref(schema);
+  }
+}
+END_TEST
+
 START_TEST(rowid_key_part_is_ascending_and_last) {
   struct colfam_schema *schema = accept("t", "a");
   struct kv_key_part part = colfam_schema_key_part(schema, 0);
@@ -215,11 +241,15 @@ START_TEST(refused_clauses_say_what_to_write) {
       {"a|STRICT", "STRICT is not supported: leave it out"},
       {"a|without rowid", "WITHOUT ROWID is not supported: leave it out"},
       {"a TEXT HIDDEN", "HIDDEN is not supported"},
-      {"a TEXT COLLATE NOCASE PRIMARY KEY",
-       "key column a: COLLATE NOCASE is not supported on keys"},
-      {"a TEXT COLLATE RTRIM|PRIMARY KEY(a)", "COLLATE RTRIM is not supported on keys"},
-      {"a|PRIMARY KEY(a COLLATE NOCASE)", "COLLATE NOCASE is not supported on keys"},
-      {"a COLLATE german", "unknown collation german: use BINARY, NOCASE or RTRIM"},
+      {"a TEXT COLLATE german PRIMARY KEY",
+       "key column a: COLLATE german is not supported on keys: use BINARY, NOCASE or RTRIM, or"},
+      {"a COLLATE german|b|PRIMARY KEY(b, a)", "key column a: COLLATE german is not supported"},
+      {"a|b|PRIMARY KEY(a, b COLLATE german)", "key column b: COLLATE german is not supported"},
+      {"a|PRIMARY KEY(a COLLATE nocase)",
+       "COLLATE nocase in PRIMARY KEY, but BINARY in the column, is not supported: write COLLATE "
+       "nocase behind the column's type"},
+      {"a COLLATE RTRIM|PRIMARY KEY(a COLLATE BINARY)", "COLLATE BINARY in PRIMARY KEY, but RTRIM"},
+      {"a COLLATE NOCASE COLLATE RTRIM", "column a has two collations: write only the last"},
       {"", "no columns"},
       {"filter_bits = 3", "no columns"},
       {"a|A", "duplicate column name: A"},
@@ -347,13 +377,14 @@ START_TEST(columns_look_as_in_an_ordinary_table) {
       "select_ TEXT, key BLOB, a INTEGER, PRIMARY KEY(a)",
       "\"select\" TEXT, \"\" INT",
       "a TEXT COLLATE binary PRIMARY KEY",
+      "a TEXT COLLATE nocase, b, PRIMARY KEY(a)",
       "\xc3\xa4 TEXT, _b, c$d",
   };
   sqlite3 *db = sql_open(sql_path("app.db"));
   for (size_t i = 0; i < sizeof definitions / sizeof *definitions; i++) {
     char *ordinary = sqlite3_mprintf(
         "CREATE TABLE o(%s)%s", definitions[i],
-        strstr(definitions[i], "TEXT PRIMARY") || strstr(definitions[i], "binary PRIMARY")
+        strstr(definitions[i], "TEXT PRIMARY") || strstr(definitions[i], "TEXT COLLATE")
             ? " WITHOUT ROWID"
             : "");
     sql_ok(db, ordinary);
@@ -504,6 +535,7 @@ int main(void) {
   tcase_add_test(tcase, affinity_of_types);
   tcase_add_test(tcase, columns_are_numbered);
   tcase_add_test(tcase, forms_of_keys);
+  tcase_add_test(tcase, collations_of_keys);
   tcase_add_test(tcase, rowid_key_part_is_ascending_and_last);
   tcase_add_test(tcase, refused_clauses_say_what_to_write);
   tcase_add_test(tcase, too_many_columns_are_refused);

@@ -167,9 +167,9 @@ START_TEST(create_refuses_clauses_that_sqlite_would_not_enforce) {
       {"k PRIMARY KEY, v, FOREIGN KEY(v) REFERENCES other(x)", "FOREIGN"},
       {"k INTEGER PRIMARY KEY AUTOINCREMENT, v", "AUTOINCREMENT"},
       {"k PRIMARY KEY ON CONFLICT REPLACE, v", "CONFLICT"},
-      {"k TEXT COLLATE NOCASE PRIMARY KEY, v", "NOCASE"},
-      {"k TEXT COLLATE RTRIM, v, PRIMARY KEY(k)", "RTRIM"},
+      {"k TEXT, v, PRIMARY KEY(k COLLATE NOCASE)", "NOCASE"},
       {"k COLLATE nowhere PRIMARY KEY, v", "nowhere"},
+      {"k PRIMARY KEY, v COLLATE nowhere", "no such collation sequence: nowhere"},
       {"k PRIMARY KEY, k", "k"},
       {"k PRIMARY KEY, K", "K"},
       {"k PRIMARY KEY, v PRIMARY KEY", "PRIMARY KEY"},
@@ -205,6 +205,8 @@ START_TEST(create_takes_key_forms_and_column_types) {
       "a TEXT COLLATE BINARY, b, PRIMARY KEY(a)",
       "t, v, PRIMARY KEY(t)",
       "k PRIMARY KEY, v TEXT COLLATE NOCASE",
+      "k TEXT COLLATE NOCASE PRIMARY KEY, v",
+      "k COLLATE RTRIM, v, PRIMARY KEY(v, k COLLATE rtrim DESC)",
   };
   for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
     sql_okf(db, "CREATE VIRTUAL TABLE t USING colfam(%s)", good[i]);
