@@ -208,6 +208,7 @@ static kv_status end_of_input(struct kv_job *job, struct kv_err *err) {
   kv_batch_unref(job->batch);
   job->batch = NULL;
   job->phase = PHASE_VERIFY;
+  job->entries_total = job->entries_done; /* it was an estimate */
   return status;
 }
 
@@ -281,7 +282,6 @@ static kv_status verify_step(struct kv_job *job, struct kv_err *err) {
   status = compare_digests(job, err);
   if (status != KV_OK) return status;
   count_job(job);
-  job->entries_total = job->entries_done; /* it was an estimate */
   job->phase = PHASE_DONE;
   return KV_OK;
 }
@@ -377,6 +377,31 @@ void kv_job_set_step_bytes(struct kv_job *job, uint64_t bytes) {
 void kv_job_progress(const struct kv_job *job, uint64_t *done, uint64_t *total) {
   *done = job->entries_done;
   *total = job->entries_total > job->entries_done ? job->entries_total : job->entries_done;
+}
+
+const char *kv_job_phase(const struct kv_job *job) {
+  if (job->phase == PHASE_DONE) return "done";
+  return job->phase == PHASE_VERIFY ? "verify" : "write";
+}
+
+static bool has_file(const struct kv_view *view, uint64_t id) {
+  for (size_t i = 0; i < view->file_count; i++) {
+    if (kv_sst_info(view->files[i])->id == id) return true;
+  }
+  return false;
+}
+
+bool kv_job_fits(const struct kv_job *job, const struct kv_view *view) {
+  const struct kv_log_state *was = &job->view->log.state;
+  const struct kv_log_state *is = &view->log.state;
+  if (was->flushed_seq != is->flushed_seq || was->flushed_nonce != is->flushed_nonce) return false;
+  if (job->edit.flushed_seq > is->last_seq) return false;
+  if (job->kind == KV_JOB_FLUSH) return job->keep_tombstones || view->run_count == 0;
+  if (job->edit.removed_count != view->file_count) return false;
+  for (size_t i = 0; i < job->edit.removed_count; i++) {
+    if (!has_file(view, job->edit.removed[i])) return false;
+  }
+  return true;
 }
 
 const struct kv_edit *kv_job_edit(const struct kv_job *job) {

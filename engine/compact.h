@@ -9,7 +9,5 @@
 /* File bytes at which an output file is closed and the next begun (64 MiB when not set). Before the first
 ** step only. */
 void kv_job_set_file_bytes(struct kv_job *job, uint64_t bytes);
-/* Key and value bytes that one step works through (1 MiB when not set). */
-void kv_job_set_step_bytes(struct kv_job *job, uint64_t bytes);
 
 #endif

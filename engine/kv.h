@@ -198,8 +198,16 @@ kv_status kv_job_new_commit(struct kv_view *view, enum kv_job_kind kind, struct 
 ** written, synced, read back and its rows and digest equal to the input's (KV_CORRUPT otherwise). After a
 ** failure only free. */
 kv_status kv_job_step(struct kv_job *job, bool *done, struct kv_err *err);
+/* Key and value bytes that one step works through (1 MiB when not set). */
+void kv_job_set_step_bytes(struct kv_job *job, uint64_t bytes);
 /* Entries worked through and in all, for progress rows. */
 void kv_job_progress(const struct kv_job *job, uint64_t *done, uint64_t *total);
+/* "write" or "verify", what the next step does, or "done"; static. */
+const char *kv_job_phase(const struct kv_job *job);
+/* Whether the job's inputs are still live in a later view of its family, so that its edit can be recorded there:
+** the same commit is flushed, and every file that it read is named, for a compaction no other one too. That
+** its last commit is still the view's, which nonces tell, is the caller's to check. */
+bool kv_job_fits(const struct kv_job *job, const struct kv_view *view);
 /* The edit of a finished job. With nothing to do it adds and removes nothing and flushed_* are the
 ** view's. */
 const struct kv_edit *kv_job_edit(const struct kv_job *job);

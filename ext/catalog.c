@@ -629,6 +629,19 @@ void colfam_log_reader_close(struct colfam_log_reader *reader) {
   reader->message = NULL;
 }
 
+int colfam_catalog_has_commit(struct colfam_catalog *catalog, uint64_t seq, uint64_t nonce,
+                              bool *has, char **message) {
+  sqlite3_stmt *statement;
+  *has = false;
+  int rc = prepare(catalog, COLFAM_SQL_ROWS, &statement, message);
+  if (rc != SQLITE_OK) return rc;
+  sqlite3_bind_int64(statement, 1, (sqlite3_int64)seq);
+  sqlite3_bind_int64(statement, 2, (sqlite3_int64)seq);
+  rc = sqlite3_step(statement);
+  *has = rc == SQLITE_ROW && (uint64_t)sqlite3_column_int64(statement, 1) == nonce;
+  return finish(catalog, statement, rc, message);
+}
+
 /* ---- Writes */
 
 int colfam_catalog_put_log(struct colfam_catalog *catalog, const struct kv_log_row *row,

@@ -97,6 +97,10 @@ struct colfam_log_reader {
 struct kv_log_source colfam_log_source(struct colfam_log_reader *reader);
 void colfam_log_reader_close(struct colfam_log_reader *reader);
 
+/* Whether t_cflog has the commit `seq`, and it is the one that the nonce names. */
+int colfam_catalog_has_commit(struct colfam_catalog *catalog, uint64_t seq, uint64_t nonce,
+                              bool *has, char **message);
+
 /* Ids in t_cffile, unchecked, for DROP: never fails for damage, gives what it can read. */
 void colfam_catalog_file_ids(struct colfam_catalog *catalog, uint64_t **ids, size_t *count);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "jobs.h"
 #include "reclaim.h"
 #include "txn.h"
 
@@ -235,6 +236,7 @@ static int drops_commit(sqlite3_vtab *vtab) {
     table = drop->gone ? drop->table : NULL;
     if (table) {
       colfam_table_forget_view(table);
+      colfam_jobs_discard(table->store, table->catalog.uuid);
       colfam_reclaim_add(table->store, table->family, drop->ids, drop->count);
       colfam_reclaim_run(table);
     }

@@ -14,6 +14,7 @@
 #include "tvf.h"
 #include "version.h"
 #include "vtab.h"
+#include "work.h"
 
 static void version_function(sqlite3_context *context, int argc, sqlite3_value **argv) {
   (void)argc, (void)argv;
@@ -121,6 +122,11 @@ static const struct colfam_tvf *const tables[] = {
     &colfam_check_tvf,
 };
 
+static const struct colfam_work *const works[] = {
+    &colfam_flush_work,
+    &colfam_compact_work,
+};
+
 int colfam_functions_register(struct colfam_conn *conn) {
   int rc = SQLITE_OK;
   for (size_t i = 0; i < sizeof functions / sizeof *functions && !rc; i++) {
@@ -131,6 +137,9 @@ int colfam_functions_register(struct colfam_conn *conn) {
   }
   for (size_t i = 0; i < sizeof tables / sizeof *tables && !rc; i++) {
     rc = colfam_tvf_register(conn, tables[i]);
+  }
+  for (size_t i = 0; i < sizeof works / sizeof *works && !rc; i++) {
+    rc = colfam_work_register(conn, works[i]);
   }
   return rc;
 }

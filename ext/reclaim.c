@@ -29,23 +29,6 @@ void colfam_reclaim_add(struct colfam_store *store, struct kv_family *family, co
   }
 }
 
-/* No text when the application's authorizer does not let us ask. */
-static int pragma_text(struct colfam_table *table, const char *name, char *text, size_t size,
-                       char **message) {
-  sqlite3 *db = table->conn->db;
-  char *sql = sqlite3_mprintf("PRAGMA \"%w\".%s", table->catalog.database, name);
-  if (!sql) return SQLITE_NOMEM;
-  sqlite3_stmt *statement;
-  int rc = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
-  sqlite3_free(sql);
-  text[0] = 0;
-  if (rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
-    sqlite3_snprintf((int)size, text, "%s", (const char *)sqlite3_column_text(statement, 0));
-  if (rc == SQLITE_OK) rc = sqlite3_finalize(statement);
-  if (rc == SQLITE_OK || rc == SQLITE_AUTH) return SQLITE_OK;
-  return colfam_error(message, rc, "%s", sqlite3_errmsg(db));
-}
-
 static enum proof decide(const char *journal, const char *locking, const char *synchronous_text) {
   enum { OFF, NORMAL, FULL, EXTRA };
   if (!*journal || !*locking || !*synchronous_text) return PROOF_NONE;
@@ -120,10 +103,11 @@ static int review_removals(struct colfam_table *table, char **message) {
 
 int colfam_reclaim_note_journal(struct colfam_table *table, char **message) {
   char journal[16], locking[16], synchronous[16];
-  int rc = pragma_text(table, "journal_mode", journal, sizeof journal, message);
-  if (rc == SQLITE_OK) rc = pragma_text(table, "locking_mode", locking, sizeof locking, message);
+  int rc = colfam_table_pragma(table, "journal_mode", journal, sizeof journal, message);
   if (rc == SQLITE_OK)
-    rc = pragma_text(table, "synchronous", synchronous, sizeof synchronous, message);
+    rc = colfam_table_pragma(table, "locking_mode", locking, sizeof locking, message);
+  if (rc == SQLITE_OK)
+    rc = colfam_table_pragma(table, "synchronous", synchronous, sizeof synchronous, message);
   if (rc == SQLITE_OK) table->proof = (int)decide(journal, locking, synchronous);
   return rc == SQLITE_OK ? review_removals(table, message) : rc;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "jobs.h"
 
 #define CACHE_BYTES_DEFAULT (64u << 20)
 
@@ -38,6 +39,7 @@ struct colfam_store {
   struct kv_env *env;
   struct family_entry *families;
   struct colfam_removal *removals;
+  struct colfam_offer *offers;
 };
 
 static struct colfam_store *all_stores;
@@ -46,10 +48,10 @@ static struct kv_cache *process_cache;
 static sqlite3_mutex *registry_mutex(void) {
   return sqlite3_mutex_alloc(SQLITE_MUTEX_STATIC_APP1);
 }
-static void registry_lock(void) {
+void colfam_store_lock(void) {
   sqlite3_mutex_enter(registry_mutex());
 }
-static void registry_unlock(void) {
+void colfam_store_unlock(void) {
   sqlite3_mutex_leave(registry_mutex());
 }
 
@@ -154,17 +156,17 @@ static struct colfam_store *find_store(const char *path, const void *file) {
 }
 
 static int make_cache(void) {
-  registry_lock();
+  colfam_store_lock();
   kv_status status = KV_OK;
   if (!process_cache) status = kv_cache_new(CACHE_BYTES_DEFAULT, &process_cache, NULL);
-  registry_unlock();
+  colfam_store_unlock();
   return status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
 }
 
 /* Takes *user over, and *fresh when the process has no such store yet (NULL then: false). */
 static bool join_store(const char *path, struct user **user, struct colfam_store **fresh,
                        struct colfam_store **out) {
-  registry_lock();
+  colfam_store_lock();
   struct colfam_store *store = find_store(path, (*user)->file);
   if (!store && *fresh) {
     store = *fresh;
@@ -173,7 +175,7 @@ static bool join_store(const char *path, struct user **user, struct colfam_store
     all_stores = store;
   }
   if (store) add_user(store, user);
-  registry_unlock();
+  colfam_store_unlock();
   *out = store;
   return store != NULL;
 }
@@ -208,22 +210,37 @@ int colfam_store_open(sqlite3 *db, const char *database, struct colfam_store **s
   return rc;
 }
 
+static void free_offers(struct colfam_offer *list) {
+  while (list) {
+    struct colfam_offer *offer = list;
+    list = offer->next;
+    colfam_offer_free(offer);
+  }
+}
+
 void colfam_store_close(struct colfam_store *store, const sqlite3 *db) {
   if (!store) return;
-  registry_lock();
+  colfam_store_lock();
   remove_user(store, db);
+  struct colfam_offer *offers = store->users ? NULL : store->offers;
+  if (offers) store->offers = NULL;
   bool last = !store->users && !(store->path && store->removals);
   if (last) {
     struct colfam_store **link = &all_stores;
     while (*link != store) link = &(*link)->next;
     *link = store->next;
   }
-  registry_unlock();
+  colfam_store_unlock();
+  free_offers(offers);
   if (last) store_free(store);
 }
 
 bool colfam_store_shares_cache(struct colfam_store *store) {
   return __atomic_load_n(&store->shared_cache, __ATOMIC_RELAXED);
+}
+
+struct colfam_offer **colfam_store_offers(struct colfam_store *store) {
+  return &store->offers;
 }
 
 struct kv_env *colfam_store_env(struct colfam_store *store) {
@@ -237,9 +254,9 @@ const char *colfam_store_path(const struct colfam_store *store) {
 }
 
 struct kv_cache *colfam_store_cache(void) {
-  registry_lock();
+  colfam_store_lock();
   struct kv_cache *cache = process_cache;
-  registry_unlock();
+  colfam_store_unlock();
   return cache;
 }
 
@@ -285,14 +302,14 @@ int colfam_store_family(struct colfam_store *store, const uint8_t uuid[16],
                         char **message) {
   struct kv_err err = {0};
   kv_status status = KV_OK;
-  registry_lock();
+  colfam_store_lock();
   struct family_entry *entry = find_family(store, uuid);
   if (!entry) entry = add_family(store, uuid, options, &status, &err);
   if (entry) {
     entry->users++;
     *family = kv_family_ref(entry->family);
   }
-  registry_unlock();
+  colfam_store_unlock();
   if (!entry) return colfam_error_of(message, NULL, status, &err);
   kv_family_set_options(*family, options);
   return SQLITE_OK;
@@ -300,7 +317,7 @@ int colfam_store_family(struct colfam_store *store, const uint8_t uuid[16],
 
 void colfam_store_drop_family(struct colfam_store *store, struct kv_family *family) {
   struct kv_family *registered = NULL;
-  registry_lock();
+  colfam_store_lock();
   for (struct family_entry **link = &store->families; *link; link = &(*link)->next) {
     struct family_entry *entry = *link;
     if (entry->family != family) continue;
@@ -311,29 +328,29 @@ void colfam_store_drop_family(struct colfam_store *store, struct kv_family *fami
     }
     break;
   }
-  registry_unlock();
+  colfam_store_unlock();
   kv_family_unref(family);
   if (registered) kv_family_unref(registered);
 }
 
 struct colfam_removal *colfam_store_take_removals(struct colfam_store *store) {
-  registry_lock();
+  colfam_store_lock();
   struct colfam_removal *list = store->removals;
   store->removals = NULL;
-  registry_unlock();
+  colfam_store_unlock();
   return list;
 }
 
 void colfam_store_give_removal(struct colfam_store *store, struct colfam_removal *removal) {
-  registry_lock();
+  colfam_store_lock();
   removal->next = store->removals;
   store->removals = removal;
-  registry_unlock();
+  colfam_store_unlock();
 }
 
 bool colfam_store_has_removals(struct colfam_store *store) {
-  registry_lock();
+  colfam_store_lock();
   bool some = store->removals != NULL;
-  registry_unlock();
+  colfam_store_unlock();
   return some;
 }

@@ -17,7 +17,8 @@ struct colfam_store;
 ** `:memory:` and temporary databases keep their files in memory. */
 int colfam_store_open(sqlite3 *db, const char *database, struct colfam_store **store,
                       char **message);
-/* A store of a file with removals waiting outlives its last user: the next connection goes on. */
+/* The last user's leaving frees the work that waits (jobs.h). A store of a file with removals waiting outlives
+** its last user: the next connection goes on. */
 void colfam_store_close(struct colfam_store *store, const sqlite3 *db);
 /* Whether connections that have it open are of one SQLite shared cache. There only the locks on shadow tables
 ** keep snapshots apart, so every statement has to read them. */
@@ -52,5 +53,11 @@ struct colfam_removal {
 struct colfam_removal *colfam_store_take_removals(struct colfam_store *store);
 void colfam_store_give_removal(struct colfam_store *store, struct colfam_removal *removal);
 bool colfam_store_has_removals(struct colfam_store *store);
+
+/* Work that waits for a commit, for jobs.c alone: the list, looked at under the lock. */
+struct colfam_offer;
+void colfam_store_lock(void);
+void colfam_store_unlock(void);
+struct colfam_offer **colfam_store_offers(struct colfam_store *store);
 
 #endif

@@ -18,6 +18,22 @@ int colfam_table_data_version(struct colfam_table *table, unsigned *version) {
                               version);
 }
 
+int colfam_table_pragma(struct colfam_table *table, const char *name, char *text, size_t size,
+                        char **message) {
+  sqlite3 *db = table->conn->db;
+  char *sql = sqlite3_mprintf("PRAGMA \"%w\".%s", table->catalog.database, name);
+  if (!sql) return SQLITE_NOMEM;
+  sqlite3_stmt *statement;
+  int rc = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
+  sqlite3_free(sql);
+  text[0] = 0;
+  if (rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
+    sqlite3_snprintf((int)size, text, "%s", (const char *)sqlite3_column_text(statement, 0));
+  if (rc == SQLITE_OK) rc = sqlite3_finalize(statement);
+  if (rc == SQLITE_OK || rc == SQLITE_AUTH) return SQLITE_OK;
+  return colfam_error(message, rc, "%s", sqlite3_errmsg(db));
+}
+
 void colfam_table_forget_view(struct colfam_table *table) {
   kv_view_unref(table->view);
   table->view = NULL;
@@ -206,6 +222,37 @@ static int find_or_make(struct colfam_vtab *vtab, struct colfam_table **table, c
   return rc;
 }
 
+/* Gives a known table the name found, or makes it; takes the catalog over when it needs it. */
+static int settle_found(struct colfam_conn *conn, struct colfam_catalog *found,
+                        struct colfam_table **table, char **message) {
+  *table = find_table(conn, found->uuid);
+  if (*table) {
+    if (strcmp((*table)->catalog.table, found->table) == 0) return SQLITE_OK;
+    char *name = sqlite3_mprintf("%s", found->table);
+    if (name) colfam_catalog_set_name(&(*table)->catalog, name);
+    return name ? SQLITE_OK : SQLITE_NOMEM;
+  }
+  struct colfam_meta meta;
+  int rc = colfam_catalog_read_meta(found, &meta, message);
+  if (rc == SQLITE_OK) rc = new_table(conn, found, &meta.options, table, message);
+  if (rc == SQLITE_OK) memset(found, 0, sizeof *found);
+  return rc;
+}
+
+int colfam_table_by_uuid(struct colfam_conn *conn, const char *database, const uint8_t uuid[16],
+                         struct colfam_table **table, char **message) {
+  struct colfam_catalog catalog;
+  bool found = false;
+  *table = NULL;
+  int rc = colfam_catalog_init(&catalog, conn->db, database, "");
+  if (rc != SQLITE_OK) return rc;
+  memcpy(catalog.uuid, uuid, sizeof catalog.uuid);
+  rc = colfam_catalog_find(&catalog, &found, message);
+  if (rc == SQLITE_OK && found) rc = settle_found(conn, &catalog, table, message);
+  colfam_catalog_release(&catalog);
+  return rc;
+}
+
 int colfam_table_open(struct colfam_vtab *vtab, struct colfam_table **table, char **message) {
   int rc = colfam_table_refuse_place(vtab->conn->db, vtab->database, vtab->schema->table, message);
   if (rc == SQLITE_OK) rc = find_or_make(vtab, table, message);
@@ -217,6 +264,10 @@ void colfam_table_leave(struct colfam_vtab *vtab) {
   struct colfam_table *table = vtab->table;
   vtab->table = NULL;
   if (!table || --table->vtab_count) return;
+  colfam_table_rest(table);
+}
+
+void colfam_table_rest(struct colfam_table *table) {
   colfam_catalog_close(&table->catalog);
   colfam_table_forget_view(table);
   colfam_reclaim_retry(table->store);

@@ -43,6 +43,12 @@ int colfam_table_follow_name(struct colfam_table *table, const struct colfam_vta
 int colfam_table_refuse_place(sqlite3 *db, const char *database, const char *table, char **message);
 /* The vtab leaves; the table goes with the last vtab, unless a transaction still holds it. */
 void colfam_table_leave(struct colfam_vtab *vtab);
+/* The connection's table of this uuid in a database, whatever its name and without a vtab; opened when needed.
+** NULL when the database has none. */
+int colfam_table_by_uuid(struct colfam_conn *conn, const char *database, const uint8_t uuid[16],
+                         struct colfam_table **table, char **message);
+/* Lets go of what a table without vtab objects must not hold: statements, the cached view. */
+void colfam_table_rest(struct colfam_table *table);
 /* Frees the table when neither vtab nor transaction uses it. */
 void colfam_table_free(struct colfam_table *table);
 
@@ -58,6 +64,10 @@ void colfam_table_forget_view(struct colfam_table *table);
 ** follows when the transaction has ended. */
 int colfam_table_settle_options(struct colfam_table *table, char **message);
 int colfam_table_data_version(struct colfam_table *table, unsigned *version);
+/* The first column of `PRAGMA <database>.<name>` as text; "" when the application's authorizer does not let us
+** ask. */
+int colfam_table_pragma(struct colfam_table *table, const char *name, char *text, size_t size,
+                        char **message);
 
 /* For functions that name a table ('t', 'aux.t', quoted): finds the vtab, anchored in a read transaction
 ** that lasts until colfam_anchor_end (invariant 1, Anchor). */

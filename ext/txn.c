@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "jobs.h"
 #include "killpoint.h"
 #include "reclaim.h"
 
@@ -29,6 +30,8 @@ struct colfam_job {
   enum kv_job_kind kind;
   bool takes_batch; /* the run holds the batch as it was at batch_version */
   uint64_t batch_version;
+  struct colfam_offer
+      *offer; /* that it was before, the job's owner; NULL: made by this transaction */
 };
 
 static int table_error(struct colfam_txn *txn, kv_status status, const struct kv_err *err,
@@ -36,19 +39,34 @@ static int table_error(struct colfam_txn *txn, kv_status status, const struct kv
   return colfam_error_of(message, txn->table->catalog.table, status, err);
 }
 
-static void free_jobs(struct colfam_txn *txn) {
+/* Work that was offered goes back to where it came from, if wanted. */
+static void free_jobs(struct colfam_txn *txn, bool give_back) {
   while (txn->jobs) {
     struct colfam_job *job = txn->jobs;
     txn->jobs = job->older;
-    kv_job_free(job->job);
+    if (job->offer && give_back)
+      colfam_jobs_give(txn->table->store, job->offer);
+    else if (job->offer)
+      colfam_offer_free(job->offer);
+    else
+      kv_job_free(job->job);
     sqlite3_free(job);
   }
 }
 
-static void txn_free(struct colfam_txn *txn) {
+static void free_stale(struct colfam_txn *txn) {
+  while (txn->stale) {
+    struct colfam_offer *offer = txn->stale;
+    txn->stale = offer->next;
+    colfam_offer_free(offer);
+  }
+}
+
+static void txn_free(struct colfam_txn *txn, bool give_back) {
   txn->table->txn = NULL;
   txn->table->renamed = false;
-  free_jobs(txn);
+  free_jobs(txn, give_back);
+  free_stale(txn);
   kv_batch_unref(txn->batch);
   kv_view_unref(txn->base);
   kv_buf_release(&txn->encoded);
@@ -112,8 +130,18 @@ int colfam_txn_begin(struct colfam_table *table, bool created, char **message) {
   if (status == KV_OK) txn->start = kv_batch_mark(txn->batch);
   rc = status == KV_OK ? colfam_table_data_version(table, &txn->data_version)
                        : table_error(txn, status, &err, message);
-  if (rc != SQLITE_OK) txn_free(txn);
+  if (rc != SQLITE_OK) txn_free(txn, false);
   return rc;
+}
+
+/* The next guest of the host among the tables from *table on, which moves behind it. */
+static struct colfam_txn *next_guest(const struct colfam_txn *host, struct colfam_table **table) {
+  while (*table) {
+    struct colfam_txn *txn = (*table)->txn;
+    *table = (*table)->next;
+    if (txn && txn->host == host) return txn;
+  }
+  return NULL;
 }
 
 /* ---- Savepoints */
@@ -123,7 +151,7 @@ static void drop_savepoints(struct colfam_txn *txn, int index) {
     txn->savepoint_count--;
 }
 
-void colfam_txn_savepoint(struct colfam_txn *txn, int index) {
+static void push_savepoint(struct colfam_txn *txn, int index) {
   drop_savepoints(txn, index);
   if (txn->savepoint_count == txn->savepoint_capacity) {
     int capacity = txn->savepoint_capacity ? 2 * txn->savepoint_capacity : 16;
@@ -140,11 +168,7 @@ void colfam_txn_savepoint(struct colfam_txn *txn, int index) {
       (struct colfam_savepoint){index, kv_batch_mark(txn->batch)};
 }
 
-void colfam_txn_release(struct colfam_txn *txn, int index) {
-  drop_savepoints(txn, index);
-}
-
-void colfam_txn_rollback_to(struct colfam_txn *txn, int index) {
+static void rollback_to(struct colfam_txn *txn, int index) {
   drop_savepoints(txn, index + 1);
   struct colfam_savepoint to = {index, txn->start};
   int count = txn->savepoint_count;
@@ -152,6 +176,26 @@ void colfam_txn_rollback_to(struct colfam_txn *txn, int index) {
   kv_batch_rollback(txn->batch, to.mark);
   txn->rowid_known = false;
   if (txn->options_changed) txn->table->options_stale = true;
+}
+
+static void with_guests(struct colfam_txn *txn, int index,
+                        void (*apply)(struct colfam_txn *txn, int index)) {
+  struct colfam_table *table = txn->table->conn->tables;
+  struct colfam_txn *guest;
+  apply(txn, index);
+  while ((guest = next_guest(txn, &table))) apply(guest, index);
+}
+
+void colfam_txn_savepoint(struct colfam_txn *txn, int index) {
+  with_guests(txn, index, push_savepoint);
+}
+
+void colfam_txn_release(struct colfam_txn *txn, int index) {
+  with_guests(txn, index, drop_savepoints);
+}
+
+void colfam_txn_rollback_to(struct colfam_txn *txn, int index) {
+  with_guests(txn, index, rollback_to);
 }
 
 /* ---- Jobs
@@ -197,7 +241,8 @@ static kv_status run_job(struct colfam_txn *txn, enum kv_job_kind kind, bool wit
                          struct kv_err *err) {
   struct colfam_job *made = sqlite3_malloc64(sizeof *made);
   if (!made) return kv_fail_nomem(err);
-  *made = (struct colfam_job){txn->jobs, NULL, kind, with_batch, kv_batch_version(txn->batch)};
+  *made =
+      (struct colfam_job){txn->jobs, NULL, kind, with_batch, kv_batch_version(txn->batch), NULL};
   if (with_batch) number_row(txn);
   kv_status status = kv_job_new_commit(txn->base, kind, with_batch ? txn->batch : NULL,
                                        with_batch ? &txn->row : NULL, &made->job, err);
@@ -216,10 +261,17 @@ static bool is_idle(const struct kv_view *base, const struct kv_edit *edit) {
          edit->flushed_seq == kv_view_log(base)->flushed_seq;
 }
 
+/* Whether the job that counts has done what the command asks for. One that was offered may have been computed
+** from an older view than the base. */
+static bool has_done(const struct colfam_txn *txn, enum kv_job_kind kind) {
+  return txn->jobs && (txn->jobs->kind == KV_JOB_COMPACT || kind == KV_JOB_FLUSH) &&
+         edit_of(txn)->flushed_seq >= kv_view_log(txn->base)->last_seq;
+}
+
 /* Without pending writes the job runs at once. Else xSync runs it, over all that the commit brings. A second
 ** command has the same base: only a compaction has still to do after a flush. */
 int colfam_txn_command(struct colfam_txn *txn, enum kv_job_kind kind, char **message) {
-  bool done = txn->jobs && (txn->jobs->kind == KV_JOB_COMPACT || kind == KV_JOB_FLUSH);
+  bool done = has_done(txn, kind);
   if (kv_batch_count(txn->batch)) {
     if (!txn->has_command || kind == KV_JOB_COMPACT) txn->command = kind;
     txn->has_command = true;
@@ -229,8 +281,52 @@ int colfam_txn_command(struct colfam_txn *txn, enum kv_job_kind kind, char **mes
   struct kv_err err = {0};
   kv_status status = run_job(txn, kind, false, &err);
   if (status != KV_OK) return table_error(txn, status, &err, message);
-  if (!txn->jobs->older && is_idle(txn->base, edit_of(txn))) free_jobs(txn);
+  if (!txn->jobs->older && is_idle(txn->base, edit_of(txn))) free_jobs(txn, false);
   return SQLITE_OK;
+}
+
+/* ---- Offers
+**
+** Work that waits for this table (jobs.h) is published when its inputs are those of the base view still, which is
+** the newest state while the write lock is held. It becomes a job of this transaction like any other: xSync may
+** run again, and asks the tables each time. Without a commit it goes back. */
+
+static int offer_fits(struct colfam_txn *txn, const struct colfam_offer *offer, bool *fits,
+                      char **message) {
+  const struct kv_log_state *base = kv_view_log(txn->base);
+  const struct kv_edit *edit = kv_job_edit(offer->job);
+  *fits = kv_job_fits(offer->job, txn->base);
+  if (!*fits || edit->flushed_seq == base->flushed_seq) return SQLITE_OK;
+  return colfam_catalog_has_commit(&txn->table->catalog, edit->flushed_seq, edit->flushed_nonce,
+                                   fits, message);
+}
+
+static int adopt_kind(struct colfam_txn *txn, enum kv_job_kind kind, char **message) {
+  struct colfam_table *table = txn->table;
+  struct colfam_offer *offer = colfam_jobs_take(table->store, table->catalog.uuid, kind);
+  if (!offer) return SQLITE_OK;
+  bool fits = true;
+  struct colfam_job *made = sqlite3_malloc64(sizeof *made);
+  int rc = made ? offer_fits(txn, offer, &fits, message) : SQLITE_NOMEM;
+  if (rc == SQLITE_OK && fits && offer->finished) {
+    *made = (struct colfam_job){txn->jobs, offer->job, kind, false, 0, offer};
+    txn->jobs = made;
+    return SQLITE_OK;
+  }
+  sqlite3_free(made);
+  if (fits) {
+    colfam_jobs_give(table->store, offer);
+  } else {
+    offer->next = txn->stale;
+    txn->stale = offer;
+  }
+  return rc;
+}
+
+static int adopt_offers(struct colfam_txn *txn, char **message) {
+  int rc = txn->jobs ? SQLITE_OK : adopt_kind(txn, KV_JOB_COMPACT, message);
+  if (rc != SQLITE_OK || txn->jobs) return rc;
+  return adopt_kind(txn, KV_JOB_FLUSH, message);
 }
 
 /* What this commit should do about the log (invariant 8): the job, and whether the batch goes straight into
@@ -265,7 +361,7 @@ static struct due due_work(const struct colfam_txn *txn) {
 ** already, and the log is below twice its budget: the next commit tries again. */
 static int do_due_work(struct colfam_txn *txn, char **message) {
   struct due due = due_work(txn);
-  if (!due.job) return SQLITE_OK;
+  if (!due.job) return adopt_offers(txn, message);
   struct kv_err err = {0};
   kv_status status = run_job(txn, due.kind, due.with_batch, &err);
   bool free_to_fail = !txn->jobs && !txn->has_command;
@@ -385,9 +481,7 @@ static bool has_changes(const struct colfam_txn *txn) {
   return kv_batch_count(txn->batch) || txn->jobs || txn->row_written || txn->has_command;
 }
 
-int colfam_txn_sync(struct colfam_txn *txn, char **message) {
-  if (txn->poisoned) return SQLITE_NOMEM;
-  if (!has_changes(txn)) return SQLITE_OK;
+static int sync_table(struct colfam_txn *txn, char **message) {
   int rc = find_table(txn, message);
   if (rc == SQLITE_OK && !txn->gone) rc = check_access(txn->table, message);
   if (rc == SQLITE_OK && !txn->gone) rc = colfam_table_settle_options(txn->table, message);
@@ -400,6 +494,101 @@ int colfam_txn_sync(struct colfam_txn *txn, char **message) {
   txn->reclaims = txn->jobs || colfam_store_has_removals(txn->table->store);
   if (rc == SQLITE_OK && txn->reclaims) rc = colfam_reclaim_note_journal(txn->table, message);
   colfam_kill_point("synced");
+  return rc;
+}
+
+/* ---- Guests */
+
+/* A table that no vtab object uses must not hold statements: closing the connection would fail. */
+static int sync_guest(struct colfam_txn *guest, char **message) {
+  int rc = guest->poisoned ? SQLITE_NOMEM : sync_table(guest, message);
+  if (guest->table->vtab_count == 0) colfam_catalog_close(&guest->table->catalog);
+  return rc;
+}
+
+/* What guests have published may stand or be undone by now: it is written again. */
+static int sync_guests(const struct colfam_txn *host, char **message) {
+  struct colfam_table *table = host->table->conn->tables;
+  struct colfam_txn *guest;
+  int rc = SQLITE_OK;
+  while (rc == SQLITE_OK && (guest = next_guest(host, &table)))
+    if (has_changes(guest)) rc = sync_guest(guest, message);
+  return rc;
+}
+
+/* The transaction on the table, begun when there is none; NULL when the table is gone. */
+static int transaction_on(struct colfam_txn *host, const uint8_t uuid[16], struct colfam_txn **txn,
+                          char **message) {
+  const struct colfam_table *own = host->table;
+  struct colfam_table *table;
+  *txn = NULL;
+  int rc = colfam_table_by_uuid(own->conn, own->catalog.database, uuid, &table, message);
+  if (rc != SQLITE_OK || !table) return rc;
+  if (!table->txn) {
+    rc = colfam_txn_begin(table, false, message);
+    if (rc == SQLITE_OK) table->txn->host = host;
+    if (rc != SQLITE_OK) colfam_table_rest(table);
+  }
+  *txn = table->txn;
+  return rc;
+}
+
+static void forget_offers(struct colfam_txn *host, const uint8_t uuid[16]) {
+  static const enum kv_job_kind kinds[] = {KV_JOB_FLUSH, KV_JOB_COMPACT};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    struct colfam_offer *offer = colfam_jobs_take(host->table->store, uuid, kinds[i]);
+    if (!offer) continue;
+    offer->next = host->stale;
+    host->stale = offer;
+  }
+}
+
+/* Codes after which SQLite has rolled back, or is about to: they end the commit (invariant 6). */
+static bool ends_commit(int rc) {
+  int primary = rc & 0xff;
+  return primary == SQLITE_NOMEM || primary == SQLITE_IOERR || primary == SQLITE_FULL ||
+         primary == SQLITE_INTERRUPT;
+}
+
+/* A table in trouble keeps its offers and does not fail the commit of another, as long as nothing of it has
+** been written. One that has changes of its own sees to its offers itself. */
+static int publish_for(struct colfam_txn *host, const uint8_t uuid[16], char **message) {
+  struct colfam_txn *txn;
+  int rc = transaction_on(host, uuid, &txn, message);
+  if (txn && has_changes(txn)) return SQLITE_OK;
+  if (rc == SQLITE_OK && txn) rc = adopt_offers(txn, message);
+  if (rc == SQLITE_OK && txn && txn->jobs) rc = check_inputs(txn, message);
+  if (rc == SQLITE_OK && !txn) forget_offers(host, uuid);
+  if (rc == SQLITE_OK && txn) return has_changes(txn) ? sync_guest(txn, message) : SQLITE_OK;
+  if (rc == SQLITE_OK || ends_commit(rc)) return rc;
+  if (txn) free_jobs(txn, true);
+  sqlite3_free(*message);
+  *message = NULL;
+  return SQLITE_OK;
+}
+
+/* Publishes what waits for other tables of the same file. In a shared cache somebody may have locked their
+** shadow tables, and a commit must not fail for that (invariant 4). */
+static int publish_others(struct colfam_txn *host, char **message) {
+  const struct colfam_table *own = host->table;
+  uint8_t uuid[16];
+  const uint8_t *after = NULL;
+  int rc = SQLITE_OK;
+  if (colfam_store_shares_cache(own->store)) return SQLITE_OK;
+  while (rc == SQLITE_OK && colfam_jobs_next(own->store, after, uuid)) {
+    after = uuid;
+    if (memcmp(uuid, own->catalog.uuid, sizeof uuid) != 0) rc = publish_for(host, uuid, message);
+  }
+  return rc;
+}
+
+int colfam_txn_sync(struct colfam_txn *txn, char **message) {
+  if (txn->poisoned) return SQLITE_NOMEM;
+  bool writes = has_changes(txn);
+  int rc = writes ? sync_table(txn, message) : SQLITE_OK;
+  if (rc != SQLITE_OK || txn->host) return rc;
+  rc = sync_guests(txn, message);
+  if (rc == SQLITE_OK && writes && !txn->gone) rc = publish_others(txn, message);
   return rc;
 }
 
@@ -422,12 +611,8 @@ static void advance_view(struct colfam_txn *txn) {
     kv_view_unref(next);
 }
 
-void colfam_txn_commit(struct colfam_txn *txn) {
+static void commit_table(struct colfam_txn *txn) {
   struct colfam_table *table = txn->table;
-  if (txn->gone) {
-    colfam_txn_rollback(txn);
-    return;
-  }
   colfam_kill_point("commit");
   if (txn->options_changed) table->options_stale = true;
   advance_view(txn);
@@ -436,13 +621,41 @@ void colfam_txn_commit(struct colfam_txn *txn) {
     kv_job_keep_files(txn->jobs->job);
     colfam_reclaim_add(table->store, table->family, edit->removed, edit->removed_count);
   }
-  bool reclaims = txn->reclaims;
-  txn_free(txn);
+  bool reclaims = txn->reclaims || txn->stale;
+  txn_free(txn, false);
   if (reclaims) colfam_reclaim_run(table);
   colfam_kill_point("committed");
 }
 
-void colfam_txn_rollback(struct colfam_txn *txn) {
+/* give_back: what it has published without a commit may be published later. */
+static void rollback_table(struct colfam_txn *txn, bool give_back) {
   if (txn->options_changed) txn->table->options_stale = true;
-  txn_free(txn);
+  txn_free(txn, give_back);
+}
+
+static void commit_or_drop(struct colfam_txn *txn) {
+  struct colfam_table *table = txn->table;
+  if (txn->gone)
+    rollback_table(txn, false);
+  else
+    commit_table(txn);
+  if (table->vtab_count == 0) colfam_table_rest(table);
+}
+
+void colfam_txn_commit(struct colfam_txn *txn) {
+  struct colfam_table *table = txn->table->conn->tables;
+  struct colfam_txn *guest;
+  while ((guest = next_guest(txn, &table))) commit_or_drop(guest);
+  commit_or_drop(txn);
+}
+
+void colfam_txn_rollback(struct colfam_txn *txn) {
+  struct colfam_table *table = txn->table->conn->tables;
+  struct colfam_txn *guest;
+  while ((guest = next_guest(txn, &table))) {
+    struct colfam_table *of_guest = guest->table;
+    rollback_table(guest, true);
+    if (of_guest->vtab_count == 0) colfam_table_rest(of_guest);
+  }
+  rollback_table(txn, true);
 }

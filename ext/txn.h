@@ -3,7 +3,11 @@
 **
 ** Its base view is taken at the first write, under SQLite's write lock: nobody can commit before it ends,
 ** so reads inside it are base view + batch and never look at the shadow tables, where its own rows may
-** already stand (engine/README.md, invariants 1 Own row and 3 Own publish). */
+** already stand (engine/README.md, invariants 1 Own row and 3 Own publish).
+**
+** A commit that writes also publishes the work that waits for its database file (jobs.h). Work on a table that
+** the transaction does not write begins a transaction of that table as a guest: SQLite does not know of it, so it
+** gets its callbacks from its host, the transaction that began it. */
 #ifndef COLFAM_TXN_H
 #define COLFAM_TXN_H
 
@@ -33,6 +37,9 @@ struct colfam_txn {
   sqlite3_int64 rowid_max;
 
   struct colfam_job *jobs; /* newest first; the newest's edit is published by xSync */
+  struct colfam_offer
+      *stale;              /* taken to be published, but their inputs are gone: freed at the end */
+  struct colfam_txn *host; /* a guest's; NULL: SQLite calls */
   bool has_command;        /* flush or compact was asked for after writes: xSync runs it */
   enum kv_job_kind command;
 

@@ -37,4 +37,7 @@ struct colfam_work {
 /* `work` is static storage. The module holds a reference to conn. */
 int colfam_work_register(struct colfam_conn *conn, const struct colfam_work *work);
 
+extern const struct colfam_work colfam_flush_work;
+extern const struct colfam_work colfam_compact_work;
+
 #endif

@@ -4,7 +4,8 @@
 **
 ** What happens at random: writes in all conflict modes, key changes, nested savepoints, commits that fail
 ** (BUSY behind a reader, commit-hook veto, deferred foreign key) and are continued, retried or rolled back,
-** flushes and compactions with the removal of old files, cursors held across all that, DDL in savepoints,
+** flushes and compactions with the removal of old files, the same computed beforehand by either connection and
+** published by whatever commit comes next, cursors held across all that, DDL in savepoints,
 ** checkpoints, VACUUM, closing and opening. A seed is one database; even seeds use WAL, odd ones DELETE.
 ** COLFAM_SEED replays one seed, COLFAM_STEPS sets the number of steps. */
 #include <dirent.h>
@@ -43,7 +44,7 @@ struct conn {
 
 struct counts {
   unsigned writes, commits, busy, vetoes, foreign_keys, rollbacks, rollbacks_to;
-  unsigned commands, ddl, reopened, held_rows, checks;
+  unsigned commands, computed, ddl, reopened, held_rows, checks;
 };
 
 struct model {
@@ -393,6 +394,16 @@ static void step_command(struct model *m) {
   m->counts.commands++;
 }
 
+/* Work that waits for a commit, now and then given up after its first row. */
+static void step_compute(struct model *m) {
+  struct conn *c = chance(m, 60) ? &m->writer : &m->other;
+  const char *name = name_of(c, (int)below(m, MODEL_TABLES));
+  if (!name) return;
+  runf(m, c, "SELECT * FROM %s('%s') LIMIT %d", chance(m, 60) ? "colfam_flush" : "colfam_compact",
+       name, chance(m, 20) ? 1 : 100);
+  m->counts.computed++;
+}
+
 static void step_check(struct model *m) {
   struct conn *c = chance(m, 50) ? &m->writer : &m->other;
   const char *name = name_of(c, (int)below(m, MODEL_TABLES));
@@ -569,21 +580,14 @@ static const struct {
   unsigned weight;
   void (*take)(struct model *m);
 } steps[] = {
-    {400, step_write},
-    {100, step_read},
-    {60, step_command},
-    {70, step_begin},
-    {90, step_savepoint},
-    {40, step_release},
-    {50, step_rollback_to},
-    {90, step_commit},
-    {15, step_rollback},
-    {30, step_cursor},
-    {40, step_snapshot},
-    {40, step_other_writes},
-    {25, step_ddl_in_transaction},
-    {6, step_reopen},
-    {10, step_maintain},
+    {400, step_write},       {100, step_read},
+    {60, step_command},      {60, step_compute},
+    {70, step_begin},        {90, step_savepoint},
+    {40, step_release},      {50, step_rollback_to},
+    {90, step_commit},       {15, step_rollback},
+    {30, step_cursor},       {40, step_snapshot},
+    {40, step_other_writes}, {25, step_ddl_in_transaction},
+    {6, step_reopen},        {10, step_maintain},
     {10, step_check},
 };
 #define STEP_KINDS (sizeof steps / sizeof *steps)
@@ -682,12 +686,12 @@ static void report_engine(struct model *m) {
 
 static void report(const struct model *m) {
   const struct counts *n = &m->counts;
-  printf(
-      "seed %llu (%s): %u steps, %u writes, %u commits, failed %u busy %u veto %u foreign key, "
-      "%u rollbacks, %u to savepoints, %u commands, %u ddl, %u reopened, %u held rows, %u checks\n",
-      (unsigned long long)m->seed, m->wal ? "wal" : "delete", m->step, n->writes, n->commits,
-      n->busy, n->vetoes, n->foreign_keys, n->rollbacks, n->rollbacks_to, n->commands, n->ddl,
-      n->reopened, n->held_rows, n->checks);
+  printf("seed %llu (%s): %u steps, %u writes, %u commits, failed %u busy %u veto %u foreign key, "
+         "%u rollbacks, %u to savepoints, %u commands, %u computed, %u ddl, %u reopened, %u held "
+         "rows, %u checks\n",
+         (unsigned long long)m->seed, m->wal ? "wal" : "delete", m->step, n->writes, n->commits,
+         n->busy, n->vetoes, n->foreign_keys, n->rollbacks, n->rollbacks_to, n->commands,
+         n->computed, n->ddl, n->reopened, n->held_rows, n->checks);
 }
 
 /* A full run that never failed a commit, rolled back or changed the schema would have shown nothing. */
@@ -700,6 +704,7 @@ static void check_coverage(const struct model *m) {
   ck_assert_uint_gt(n->rollbacks, 0);
   ck_assert_uint_gt(n->rollbacks_to, 0);
   ck_assert_uint_gt(n->commands, 0);
+  ck_assert_uint_gt(n->computed, 0);
   ck_assert_uint_gt(n->ddl, 0);
   ck_assert_uint_gt(n->reopened, 0);
   ck_assert_uint_gt(n->held_rows, 0);
