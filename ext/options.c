@@ -79,6 +79,19 @@ static void get_memtable_bytes(const struct colfam_options *options, char value[
   sqlite3_snprintf(64, value, "%llu", (sqlite3_uint64)options->kv.memtable_bytes);
 }
 
+/* Values are not stored apart from keys yet. */
+static bool set_value_bytes(const struct option *self, struct colfam_options *options,
+                            const char *value) {
+  int64_t number;
+  (void)options;
+  return read_number(self, value, &number);
+}
+
+static void get_value_bytes(const struct colfam_options *options, char value[64]) {
+  (void)options;
+  sqlite3_snprintf(64, value, "4096");
+}
+
 static bool set_comparator(const struct option *self, struct colfam_options *options,
                            const char *value) {
   (void)self, (void)options;
@@ -122,6 +135,7 @@ static const struct option all[] = {
     {"block_bytes", "1024 to 1048576", 1024, 1048576, set_block_bytes, get_block_bytes},
     {"memtable_bytes", "16384 to 1073741824", 16384, 1073741824, set_memtable_bytes,
      get_memtable_bytes},
+    {"value_bytes", "4096 in this version", 4096, 4096, set_value_bytes, get_value_bytes},
     {"comparator", "bytewise in this version", 0, 0, set_comparator, get_comparator},
     {"track_rows", "on, off", 0, 0, set_track_rows, get_track_rows},
     {"conflict", "abort, replace", 0, 0, set_conflict, get_conflict},
@@ -135,9 +149,6 @@ void colfam_options_default(struct colfam_options *options) {
 }
 
 static int refuse_name(const char *name, char **message) {
-  if (sqlite3_stricmp(name, "value_bytes") == 0)
-    return colfam_error(message, SQLITE_ERROR,
-                        "option value_bytes cannot be set in this version: leave it out");
   sqlite3_str *names = sqlite3_str_new(NULL);
   for (int i = 0; i < OPTION_COUNT; i++)
     sqlite3_str_appendf(names, "%s%s", i ? ", " : "", all[i].name);

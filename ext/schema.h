@@ -44,8 +44,8 @@ struct colfam_options {
 void colfam_options_default(struct colfam_options *options);
 /* Whether this version has an option of that name (ASCII case ignored). */
 bool colfam_options_known(const char *name);
-/* Sets one option by name; unknown names, bad values and values not yet supported (value_bytes, comparator
-** other than bytewise) give SQLITE_ERROR with a message that lists what is allowed. */
+/* Sets one option by name; unknown names, bad values and values not yet supported (of value_bytes and
+** comparator all but the default) give SQLITE_ERROR with a message that lists what is allowed. */
 int colfam_options_set(struct colfam_options *options, const char *name, const char *value,
                        char **message);
 /* The i-th option's name and its value as text for t_cfmeta ("zstd:3"); NULL past the last. */

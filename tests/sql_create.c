@@ -27,14 +27,14 @@ START_TEST(create_takes_every_option_at_its_bounds) {
       {"filter_bits", "0"},       {"filter_bits", "20"},       {"block_bytes", "1024"},
       {"block_bytes", "1048576"}, {"memtable_bytes", "16384"}, {"memtable_bytes", "1073741824"},
       {"track_rows", "on"},       {"track_rows", "off"},       {"conflict", "abort"},
-      {"conflict", "replace"},    {"comparator", "bytewise"},
+      {"conflict", "replace"},    {"comparator", "bytewise"},  {"value_bytes", "4096"},
   };
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
     const char *name = options[i][0], *value = options[i][1];
     sql_okf(db, "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY, v, %s = %s)", name, value);
     char *sql =
         sqlite3_mprintf("SELECT options LIKE '%%%s = %s%%' FROM colfam_families", name, value);
-    if (strcmp(name, "comparator")) sql_rows(db, sql, "1");
+    sql_rows(db, sql, "1");
     sqlite3_free(sql);
     sql_ok(db, "INSERT INTO t VALUES(1, 'a'), (2, 'b'); INSERT INTO t(t) VALUES('flush')");
     reopen();
@@ -48,9 +48,9 @@ END_TEST
 START_TEST(create_without_options_takes_the_defaults) {
   sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY)");
   char *options = sql_query(db, "SELECT options FROM colfam_families");
-  static const char *const defaults[] = {"compression = zstd:3", "filter_bits = 10",
-                                         "block_bytes = 16384",  "memtable_bytes = 4194304",
-                                         "track_rows = on",      "conflict = abort"};
+  static const char *const defaults[] = {
+      "compression = zstd:3", "filter_bits = 10", "block_bytes = 16384", "memtable_bytes = 4194304",
+      "track_rows = on",      "conflict = abort", "value_bytes = 4096",  "comparator = bytewise"};
   for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) {
     ck_assert_msg(strstr(options, defaults[i]) != NULL, "no %s in %s", defaults[i], options);
   }
@@ -86,7 +86,8 @@ START_TEST(create_refuses_bad_options_and_lists_what_is_allowed) {
       {"memtable_bytes = 1073741825", "1073741824"},
       {"track_rows = maybe", "on"},
       {"conflict = ignore", "replace"},
-      {"value_bytes = 100", "value_bytes"},
+      {"value_bytes = 100", "4096 in this version"},
+      {"value_bytes = 0", "4096"},
       {"comparator = reverse", "comparator"},
       {"comparator = mine", "comparator"},
       {"filter_bits = 5, filter_bits = 6", "filter_bits"},
@@ -103,7 +104,8 @@ END_TEST
 
 START_TEST(command_errors_name_table_and_option) {
   static const char *const bad[][2] = {
-      {"'value_bytes=1'", "table t: option value_bytes cannot be set in this version"},
+      {"'value_bytes=1'",
+       "table t: option value_bytes cannot be '1': allowed are 4096 in this version"},
       {"'comparator=reverse'", "table t: option comparator cannot be 'reverse'"},
       {"'filter_bits=99'", "table t: option filter_bits cannot be '99': allowed are 0 to 20"},
       {"'speed=fast'", "table t: unknown option speed: the options are compression,"},
