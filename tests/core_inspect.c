@@ -22,6 +22,7 @@ enum { STATEMENTS = sizeof statements / sizeof *statements };
 /* Two files and a log in t, a log in r, a file cut short in damaged. */
 static void make_database(const char *path) {
   sqlite3 *db = sql_open(path);
+  sql_trust(db);
   sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(a TEXT, b INT, v, PRIMARY KEY(a, b DESC));"
              "WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < 50)"
              "INSERT INTO t SELECT 'key' || i, i, randomblob(100) FROM n;"

@@ -40,6 +40,12 @@ const char *sql_path(const char *name) {
   return path;
 }
 
+/* As the shell is from 3.42 on. */
+static void set_defensive(sqlite3 *db, int defensive) {
+  sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, defensive, NULL);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, !defensive, NULL);
+}
+
 sqlite3 *sql_open(const char *path) {
   sqlite3 *db = NULL;
   char *message = NULL;
@@ -49,7 +55,12 @@ sqlite3 *sql_open(const char *path) {
   rc = sql_load(db, &message);
   ck_assert_msg(rc == SQLITE_OK, "%s: %s", sql_extension(), message);
   sqlite3_extended_result_codes(db, 1);
+  if (getenv("COLFAM_DEFENSIVE")) set_defensive(db, 1);
   return db;
+}
+
+void sql_trust(sqlite3 *db) {
+  set_defensive(db, 0);
 }
 
 void sql_close(sqlite3 *db) {

@@ -102,6 +102,7 @@ START_TEST(row_count_goes_on_after_track_rows_off_is_rolled_back_to) {
 END_TEST
 
 START_TEST(drop_under_a_temp_table_of_our_own_name) {
+  sql_trust(db);
   sql_ok(db, "CREATE TEMP TABLE colfam_drops(dropped); CREATE TEMP TABLE t_cflog(x)");
   sql_ok(db, "INSERT INTO t(t) VALUES('flush'); INSERT INTO t VALUES('c', 3); DROP TABLE t");
   sql_rows(db, "SELECT count(*) FROM temp.colfam_drops", "0");

@@ -14,6 +14,7 @@ static sqlite3 *db;
 
 static void open_database(void) {
   db = sql_open(sql_path("bad.db"));
+  sql_trust(db);
   sql_ok(db, "PRAGMA synchronous = off");
 }
 

@@ -210,6 +210,7 @@ START_TEST(commands_of_every_order_with_failing_commits) {
 END_TEST
 
 START_TEST(row_counts_that_cannot_be_are_damage) {
+  sql_trust(a);
   insert_large(a, 1, 100);
   sql_ok(a, "UPDATE t_cfmeta SET value = 99999999999 WHERE name = 'flushed_rows'");
   sql_fails(a, "SELECT count(*) FROM t", SQLITE_CORRUPT_VTAB, "row count is 99999999999");

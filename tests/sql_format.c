@@ -5,6 +5,7 @@
 static sqlite3 *db;
 
 static void reopen(const char *statement) {
+  sql_trust(db);
   sql_ok(db, statement);
   sql_close(db);
   db = sql_open(sql_path("format.db"));

@@ -192,6 +192,7 @@ START_TEST(may_exist_takes_names_as_sql_does) {
 END_TEST
 
 START_TEST(may_exist_in_a_view_follows_trusted_schema) {
+  sql_trust(db);
   sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY); INSERT INTO t VALUES(1);"
              "CREATE VIEW seen AS SELECT colfam_may_exist('t', 1) AS yes");
   sql_rows(db, "SELECT yes FROM seen", "1");
@@ -260,6 +261,7 @@ START_TEST(stats_follow_a_rename_and_forget_a_drop) {
 END_TEST
 
 START_TEST(stats_and_families_in_views_follow_trusted_schema) {
+  sql_trust(db);
   sql_ok(db, "CREATE VIRTUAL TABLE a USING colfam(k PRIMARY KEY);"
              "CREATE VIEW s AS SELECT * FROM colfam_stats;"
              "CREATE VIEW f AS SELECT * FROM colfam_families");
@@ -292,6 +294,7 @@ START_TEST(families_lists_every_table_with_its_shape) {
 END_TEST
 
 START_TEST(families_says_what_is_wrong_with_a_table) {
+  sql_trust(db);
   make_numbers();
   sql_ok(db, "CREATE VIRTUAL TABLE sound USING colfam(k PRIMARY KEY);"
              "DELETE FROM t_cfmeta WHERE name = 'uuid'");
@@ -541,6 +544,7 @@ START_TEST(check_names_a_truncated_and_a_foreign_file) {
 END_TEST
 
 START_TEST(check_names_a_damaged_log_row_also_when_memory_has_it) {
+  sql_trust(db);
   sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY, v); INSERT INTO t VALUES(1, 1);"
              "INSERT INTO t VALUES(2, 2); INSERT INTO t VALUES(3, 3)");
   sql_rows(db, "SELECT * FROM colfam_check('t')", "");
@@ -553,6 +557,7 @@ START_TEST(check_names_a_damaged_log_row_also_when_memory_has_it) {
 END_TEST
 
 START_TEST(check_names_a_missing_log_row) {
+  sql_trust(db);
   sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY, v); INSERT INTO t VALUES(1, 1);"
              "INSERT INTO t VALUES(2, 2); INSERT INTO t VALUES(3, 3);"
              "DELETE FROM t_cflog WHERE seq = 2");
@@ -580,6 +585,7 @@ START_TEST(check_names_damaged_shadow_rows) {
   };
   for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
     make_numbers();
+    sql_trust(db);
     sql_okf(db, "%s", damages[i]);
     reopen();
     sqlite3_int64 found = sql_int(db, "SELECT count(*) FROM colfam_check('t')");
@@ -590,6 +596,7 @@ START_TEST(check_names_damaged_shadow_rows) {
 END_TEST
 
 START_TEST(check_names_rows_that_do_not_decode) {
+  sql_trust(db);
   sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(a INT, b INT, v, PRIMARY KEY(a, b));"
              "INSERT INTO t VALUES(1, 2, 'x'); INSERT INTO t VALUES(3, 4, 'y');"
              "PRAGMA writable_schema = on;"
@@ -602,6 +609,7 @@ START_TEST(check_names_rows_that_do_not_decode) {
 END_TEST
 
 START_TEST(check_leaves_other_tables_and_locks_alone) {
+  sql_trust(db);
   make_numbers();
   sql_ok(db, "CREATE VIRTUAL TABLE sound USING colfam(k PRIMARY KEY); INSERT INTO sound VALUES(1);"
              "DELETE FROM t_cfmeta");

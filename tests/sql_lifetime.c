@@ -189,6 +189,7 @@ END_TEST
 /* The reader of uncommitted rows may see them, but not for ever. */
 START_TEST(uncommitted_rows_of_a_shared_cache_are_not_kept) {
   sqlite3 *a = open_shared(), *b = open_shared();
+  sql_trust(a);
   sql_ok(a, SCHEMA);
   insert(a, 1, 3, "v");
   sql_ok(b, "PRAGMA read_uncommitted = on");

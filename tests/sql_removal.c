@@ -55,6 +55,7 @@ static const char *const syncs[] = {"off", "normal", "full", "extra"};
 #define SYNCS (sizeof syncs / sizeof *syncs)
 
 START_TEST(old_files_go_with_the_commit_that_the_journal_mode_needs) {
+  sql_trust(a);
   const char *mode = modes[(size_t)_i / SYNCS], *sync = syncs[(size_t)_i % SYNCS];
   char *sql = sqlite3_mprintf("PRAGMA journal_mode = %s", mode);
   sql_rows(a, sql, mode);

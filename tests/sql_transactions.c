@@ -77,6 +77,7 @@ START_TEST(failing_statement_undoes_only_itself) {
 END_TEST
 
 START_TEST(trigger_on_an_ordinary_table_writes_inside_savepoints) {
+  sql_trust(a);
   sql_ok(a, "CREATE TABLE source(k, v);"
             "CREATE TRIGGER copy AFTER INSERT ON source BEGIN"
             "  INSERT INTO t VALUES(new.k, new.v); INSERT INTO o VALUES(new.k, new.v); END");
