@@ -112,12 +112,26 @@ static int check_nulls(struct colfam_catalog *catalog, const char *shadow, sqlit
   return SQLITE_OK;
 }
 
+static bool is_busy(const struct colfam_catalog *catalog) {
+  for (int i = 0; i < COLFAM_SQL_COUNT; i++)
+    if (catalog->statements[i] && sqlite3_stmt_busy(catalog->statements[i])) return true;
+  return false;
+}
+
+/* A view or a trigger of somebody's on a shadow table may lead back to the table itself. */
+static int check_idle(const struct colfam_catalog *catalog, char **message) {
+  if (!is_busy(catalog)) return SQLITE_OK;
+  return colfam_error(message, SQLITE_LOCKED,
+                      "table %s: a view or trigger on its shadow tables uses the table itself",
+                      catalog->table);
+}
+
 /* The cached statement, reset and unbound. */
 static int prepare(struct colfam_catalog *catalog, enum colfam_sql which, sqlite3_stmt **statement,
                    char **message) {
-  if (catalog->stale) colfam_catalog_close(catalog);
+  if (catalog->stale && !is_busy(catalog)) colfam_catalog_close(catalog);
   *statement = catalog->statements[which];
-  if (*statement) return SQLITE_OK;
+  if (*statement) return sqlite3_stmt_busy(*statement) ? check_idle(catalog, message) : SQLITE_OK;
   const char *d = catalog->database, *t = catalog->table;
   char *sql = sqlite3_mprintf(sql_texts[which], d, t, d, t);
   if (!sql) return SQLITE_NOMEM;
@@ -128,14 +142,25 @@ static int prepare(struct colfam_catalog *catalog, enum colfam_sql which, sqlite
   return SQLITE_OK;
 }
 
+/* Resets a statement; one that failed is prepared again next time: what made it fail may be a view or trigger
+** of somebody's, through which it would keep the table's own vtab from ever being disconnected. */
+static void put_back(struct colfam_catalog *catalog, sqlite3_stmt *statement, bool failed) {
+  sqlite3_reset(statement);
+  sqlite3_clear_bindings(statement);
+  for (int i = 0; failed && i < COLFAM_SQL_COUNT; i++) {
+    if (catalog->statements[i] != statement) continue;
+    sqlite3_finalize(statement);
+    catalog->statements[i] = NULL;
+  }
+}
+
 /* Ends a SELECT's use; rc is what its last step gave. Borrowed bindings are let go. */
 static int finish(struct colfam_catalog *catalog, sqlite3_stmt *statement, int rc, char **message) {
   if (rc == SQLITE_ROW || rc == SQLITE_DONE) rc = SQLITE_OK;
   rc = sql_error(catalog, rc, message);
   if (rc == SQLITE_OK && !sqlite3_column_count(statement))
     rc = unauthorized(catalog, "reading of shadow tables", message);
-  sqlite3_reset(statement);
-  sqlite3_clear_bindings(statement);
+  put_back(catalog, statement, rc != SQLITE_OK);
   return rc;
 }
 
@@ -145,8 +170,7 @@ static int run(struct colfam_catalog *catalog, sqlite3_stmt *statement, char **m
   rc = sql_error(catalog, rc == SQLITE_DONE ? SQLITE_OK : rc, message);
   if (rc == SQLITE_OK && sqlite3_stmt_readonly(statement))
     rc = unauthorized(catalog, "writes to shadow tables", message);
-  sqlite3_reset(statement);
-  sqlite3_clear_bindings(statement);
+  put_back(catalog, statement, rc != SQLITE_OK);
   return rc;
 }
 
@@ -165,14 +189,15 @@ int colfam_catalog_probe(struct colfam_catalog *catalog, bool *fresh, char **mes
   *fresh = !probe || catalog->stale;
   int rc = prepare(catalog, COLFAM_SQL_PROBE, &probe, message);
   if (rc != SQLITE_OK) return rc;
-  rc = finish(catalog, probe, sqlite3_step(probe), message);
+  rc = sqlite3_step(probe);
   if (sqlite3_stmt_status(probe, SQLITE_STMTSTATUS_REPREPARE, 1)) *fresh = true;
-  return rc;
+  return finish(catalog, probe, rc, message);
 }
 
 int colfam_catalog_prepare_all(struct colfam_catalog *catalog, char **message) {
+  int rc = check_idle(catalog, message);
+  if (rc != SQLITE_OK) return rc;
   colfam_catalog_close(catalog);
-  int rc = SQLITE_OK;
   for (int i = 0; i < COLFAM_SQL_COUNT && rc == SQLITE_OK; i++) {
     sqlite3_stmt *statement;
     if (i == COLFAM_SQL_ROWS) continue;
@@ -236,7 +261,10 @@ int colfam_catalog_put_option(struct colfam_catalog *catalog, const char *name, 
   if (!full) return SQLITE_NOMEM;
   sqlite3_bind_text(statement, 1, full, -1, sqlite3_free);
   sqlite3_bind_text(statement, 2, value, -1, SQLITE_TRANSIENT);
-  return run_insert(catalog, statement, message);
+  rc = run_insert(catalog, statement, message);
+  /* Not kept: a trigger may write to the table itself, as above. */
+  if (rc == SQLITE_OK) put_back(catalog, statement, true);
+  return rc;
 }
 
 static int fill_meta(struct colfam_catalog *catalog, const struct colfam_options *options,
@@ -289,6 +317,8 @@ int colfam_catalog_create(struct colfam_catalog *catalog, const struct colfam_op
 }
 
 int colfam_catalog_drop(struct colfam_catalog *catalog, char **message) {
+  int idle = check_idle(catalog, message);
+  if (idle != SQLITE_OK) return idle;
   colfam_catalog_close(catalog);
   for (size_t i = 0; i < SHADOW_COUNT; i++) {
     char *sql = sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_%s\"", catalog->database,
@@ -300,6 +330,8 @@ int colfam_catalog_drop(struct colfam_catalog *catalog, char **message) {
 }
 
 int colfam_catalog_rename(struct colfam_catalog *catalog, const char *table, char **message) {
+  int idle = check_idle(catalog, message);
+  if (idle != SQLITE_OK) return idle;
   colfam_catalog_close(catalog);
   for (size_t i = 0; i < SHADOW_COUNT; i++) {
     char *sql =
@@ -380,8 +412,10 @@ static int try_table(void *context, const char *shadow) {
 }
 
 int colfam_catalog_find(struct colfam_catalog *catalog, bool *found, char **message) {
+  int rc = check_idle(catalog, message);
+  if (rc != SQLITE_OK) return rc;
   colfam_catalog_close(catalog);
-  int rc = is_ours(catalog, found, message);
+  rc = is_ours(catalog, found, message);
   if (rc != SQLITE_OK || *found) return rc;
   struct search search = {catalog, false, SQLITE_OK, message};
   rc = colfam_catalog_each(catalog->db, catalog->database, "_cfmeta", try_table, &search, message);
@@ -623,7 +657,9 @@ struct kv_log_source colfam_log_source(struct colfam_log_reader *reader) {
 }
 
 void colfam_log_reader_close(struct colfam_log_reader *reader) {
-  if (reader->open) sqlite3_reset(reader->catalog->statements[COLFAM_SQL_ROWS]);
+  if (reader->open)
+    put_back(reader->catalog, reader->catalog->statements[COLFAM_SQL_ROWS],
+             reader->rc != SQLITE_OK);
   reader->open = false;
   sqlite3_free(reader->message);
   reader->message = NULL;

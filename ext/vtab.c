@@ -13,11 +13,21 @@
 #include "txn.h"
 #include "update.h"
 
+/* Reading t_cfmeta may lead back here, when somebody has put a view on the table in its place. */
+static int open_table(struct colfam_vtab *vtab) {
+  if (vtab->opening)
+    return colfam_vtab_error(vtab, SQLITE_LOCKED,
+                             "table %s: its shadow tables use the table itself",
+                             vtab->schema->table);
+  vtab->opening = true;
+  int rc = colfam_table_open(vtab, &vtab->table, &vtab->base.zErrMsg);
+  vtab->opening = false;
+  return rc;
+}
+
 int colfam_vtab_open(struct colfam_vtab *vtab) {
-  if (!vtab->table) {
-    int rc = colfam_table_open(vtab, &vtab->table, &vtab->base.zErrMsg);
-    if (rc != SQLITE_OK) return rc;
-  }
+  int rc = vtab->table ? SQLITE_OK : open_table(vtab);
+  if (rc != SQLITE_OK) return rc;
   return colfam_table_follow_name(vtab->table, vtab);
 }
 

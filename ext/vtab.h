@@ -22,6 +22,7 @@ struct colfam_vtab {
   struct colfam_table *table;            /* NULL until opened */
   struct colfam_update_scratch *scratch; /* buffers of xUpdate (update.c) */
   bool joining;                          /* between xBegin and the first savepoint callback */
+  bool opening;                          /* the table, for the first time */
   struct colfam_vtab *next;              /* of the connection's vtabs */
 };
 
