@@ -73,7 +73,7 @@ bool answer_step(struct answer *answer, sqlite3_stmt *stmt, int rows) {
 
 void answer_end(struct answer *answer, sqlite3 *db, int rc) {
   answer->rc = rc == SQLITE_DONE ? SQLITE_OK : rc;
-  answer->message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
+  answer->message = sqlite3_mprintf("%s", answer->rc ? sqlite3_errmsg(db) : "done");
   answer->changes = sqlite3_changes(db);
   answer->rowid = sqlite3_last_insert_rowid(db);
   answer->autocommit = sqlite3_get_autocommit(db);

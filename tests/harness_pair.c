@@ -71,16 +71,22 @@ static void run(struct pair *pair, int side, const struct random_statement *stat
   }
 }
 
+static bool same(const struct pair *pair, bool in_order, bool counted, char **difference) {
+  const struct answer *ordinary = &pair->answers[PAIR_ORACLE];
+  const struct answer *colfam = &pair->answers[PAIR_SUBJECT];
+  if (answer_same(ordinary, colfam, in_order, counted)) return true;
+  *difference =
+      answer_difference(sides[PAIR_ORACLE], ordinary, sides[PAIR_SUBJECT], colfam, in_order);
+  return false;
+}
+
 static bool run_both(struct pair *pair, const struct random_statement *statement,
                      char **difference) {
   struct answer *ordinary = &pair->answers[PAIR_ORACLE], *colfam = &pair->answers[PAIR_SUBJECT];
   run(pair, PAIR_ORACLE, statement, ordinary);
   run(pair, PAIR_SUBJECT, statement, colfam);
   pair->errors += ordinary->rc != SQLITE_OK;
-  if (answer_same(ordinary, colfam, statement->in_order, statement->counted)) return true;
-  *difference = answer_difference(sides[PAIR_ORACLE], ordinary, sides[PAIR_SUBJECT], colfam,
-                                  statement->in_order);
-  return false;
+  return same(pair, statement->in_order, statement->counted, difference);
 }
 
 /* ---- What must hold for colfam's side alone */
@@ -137,6 +143,24 @@ static bool run_relation(struct pair *pair, const struct random_statement *state
   return false;
 }
 
+/* ---- Schema */
+
+static bool in_transaction(const struct pair *pair) {
+  return !sqlite3_get_autocommit(pair->dbs[PAIR_SUBJECT]);
+}
+
+static bool recreate(struct pair *pair, const struct random_statement *statement,
+                     char **difference) {
+  const struct random_setup *setup = &pair->scenario->setups[statement->rows];
+  if (!run_both(pair, statement, difference)) return false;
+  if (pair->answers[PAIR_ORACLE].rc != SQLITE_OK) return true;
+  for (int side = 0; side < 2; side++) {
+    struct random_statement create = {.sql = setup->sql[side]};
+    run(pair, side, &create, &pair->answers[side]);
+  }
+  return same(pair, true, false, difference);
+}
+
 /* ---- Cursors */
 
 static void cursor_release(struct pair_cursor *cursor) {
@@ -144,12 +168,6 @@ static void cursor_release(struct pair_cursor *cursor) {
   answer_release(&cursor->expected);
   answer_release(&cursor->got);
   memset(cursor, 0, sizeof *cursor);
-}
-
-static bool nothing_open(const struct pair *pair) {
-  for (int i = 0; i < RANDOM_CURSORS_MAX; i++)
-    if (pair->cursors[i].stmts[PAIR_SUBJECT]) return false;
-  return sqlite3_get_autocommit(pair->dbs[PAIR_SUBJECT]);
 }
 
 /* Takes more rows; what has come must be what was there at the opening, of which all at the end. */
@@ -207,6 +225,10 @@ static bool cursor_close(struct pair_cursor *cursor, int rows, char **difference
   return right;
 }
 
+static void close_cursors(struct pair *pair) {
+  for (int i = 0; i < RANDOM_CURSORS_MAX; i++) cursor_release(&pair->cursors[i]);
+}
+
 /* ---- Databases */
 
 /* Triggers may write colfam tables. */
@@ -237,7 +259,7 @@ static void open_both(struct pair *pair) {
 }
 
 static void close_both(struct pair *pair) {
-  for (int i = 0; i < RANDOM_CURSORS_MAX; i++) cursor_release(&pair->cursors[i]);
+  close_cursors(pair);
   for (int i = 0; i < PAIR_KEPT; i++) kept_release(&pair->kept[i]);
   for (int side = 0; side < 2; side++) sql_close(pair->dbs[side]);
 }
@@ -285,9 +307,14 @@ bool pair_run(struct pair *pair, const struct random_statement *statement, char 
     case RANDOM_BOTH:
       return run_both(pair, statement, difference);
     case RANDOM_VACUUM:
-      return !nothing_open(pair) || run_vacuum(pair, statement, difference);
+      close_cursors(pair);
+      return in_transaction(pair) || run_vacuum(pair, statement, difference);
     case RANDOM_SETTING:
-      return !nothing_open(pair) || run_both(pair, statement, difference);
+      close_cursors(pair);
+      return in_transaction(pair) || run_both(pair, statement, difference);
+    case RANDOM_RECREATE:
+      close_cursors(pair);
+      return recreate(pair, statement, difference);
     case RANDOM_UPKEEP:
       return run_upkeep(pair, statement, difference);
     case RANDOM_HOLDS:

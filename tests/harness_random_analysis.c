@@ -165,10 +165,11 @@ static void own_class(struct random_sql *g, const char *type) {
   static const char *const numbers[] = {"-2", "0", "1", "3.5", "7", "9007199254740993", "-1e300"};
   static const char *const texts[] = {"'a'", "'1'", "''", "'b'", "'ab'", "'01'", "'é'"};
   static const char *const blobs[] = {"x'61'", "x''", "x'ff'", "'a'", "1", "2.0"};
+  enum random_affinity affinity = random_affinity(type);
   random_add(g, "%s",
-             !*type || !strcmp(type, "BLOB") ? RANDOM_OF(g, blobs)
-             : !strcmp(type, "TEXT")         ? RANDOM_OF(g, texts)
-                                             : RANDOM_OF(g, numbers));
+             affinity == RANDOM_BLOB   ? RANDOM_OF(g, blobs)
+             : affinity == RANDOM_TEXT ? RANDOM_OF(g, texts)
+                                       : RANDOM_OF(g, numbers));
 }
 
 /* The planner cannot use `+k`, and both find the same. */

@@ -152,22 +152,33 @@ static void on_key(struct random_sql *g, const struct random_table *table, const
   }
 }
 
+/* RIGHT and FULL JOIN came with SQLite 3.39. */
+static const char *outer_join(struct random_sql *g) {
+  static const char *const joins[] = {"LEFT", "LEFT", "RIGHT", "FULL"};
+  return sqlite3_libversion_number() < 3039000 ? "LEFT" : RANDOM_OF(g, joins);
+}
+
 static void join_other(struct random_sql *g) {
   const struct random_table *table = random_table(g);
-  uint64_t kind = random_below(g, 4);
+  const char *name = random_name(g, table);
+  uint64_t kind = random_below(g, 5);
   random_add(g, "SELECT r.i, q.%s, q.%s FROM ", random_key_name(table, 0),
              random_column_name(g, table));
   if (kind < 2) {
-    random_add(g, kind ? "%s AS q JOIN r ON " : "r JOIN %s AS q ON ", table->name);
+    random_add(g, kind ? "%s AS q JOIN r ON " : "r JOIN %s AS q ON ", name);
     on_key(g, table, "q");
-    if (random_once_in(g, 3)) {
-      random_add(g, " WHERE ");
-      random_condition(g, table, "q", 0);
-    }
+  } else if (kind < 4) {
+    random_add(g, "r %s JOIN %s AS q ON ", outer_join(g), name);
+    on_key(g, table, "q");
   } else {
-    random_add(g, "r LEFT JOIN %s AS q ON ", table->name);
+    random_add(g, "%s AS q %s JOIN r ON ", name, outer_join(g));
     on_key(g, table, "q");
-    if (kind == 3) random_add(g, " WHERE q.%s IS NULL", random_key_name(table, 0));
+  }
+  if (kind == 3) {
+    random_add(g, " WHERE q.%s IS NULL", random_key_name(table, 0));
+  } else if (random_once_in(g, 3)) {
+    random_add(g, " WHERE ");
+    random_condition(g, table, "q", 0);
   }
   g->statement->in_order = false;
 }
@@ -188,16 +199,23 @@ static void join_tables(struct random_sql *g) {
 }
 
 static void correlated(struct random_sql *g) {
-  static const char *const forms[] = {"EXISTS (SELECT 1 ", "NOT EXISTS (SELECT * ",
-                                      "EXISTS (SELECT q.%s ", "0 < (SELECT count(*) "};
+  static const char *const forms[] = {"EXISTS (SELECT 1 ",
+                                      "NOT EXISTS (SELECT * ",
+                                      "EXISTS (SELECT q.%s ",
+                                      "0 < (SELECT count(*) ",
+                                      "r.x IN (SELECT q.%s ",
+                                      "r.y NOT IN (SELECT q.%s ",
+                                      "2 > (SELECT count(DISTINCT quote(q.%s)) "};
   const struct random_table *table = random_table(g);
   random_add(g, "SELECT r.i, r.x FROM r WHERE ");
   sqlite3_str_appendf(g->text, RANDOM_OF(g, forms), random_key_name(table, 0));
   random_add(g, "FROM %s AS q WHERE ", table->name);
   on_key(g, table, "q");
   if (random_once_in(g, 3)) {
+    int begin = random_begin(g);
     random_add(g, " AND ");
     random_condition(g, table, "q", 0);
+    random_end(g, begin);
   }
   random_add(g, ") ORDER BY r.i");
   g->statement->in_order = true;
@@ -205,9 +223,7 @@ static void correlated(struct random_sql *g) {
 
 static bool has_numeric_key(const struct random_table *table) {
   for (int i = 0; i < random_key_width(table); i++) {
-    const char *type = random_key_type(table, i);
-    if (!strstr(type, "INT") && strcmp(type, "REAL") != 0 && strcmp(type, "NUMERIC") != 0)
-      return false;
+    if (random_affinity(random_key_type(table, i)) < RANDOM_INTEGER) return false;
   }
   return true;
 }

@@ -3,17 +3,63 @@
 
 #include <string.h>
 
-/* ---- Transactions and upkeep */
+/* ---- Transactions */
 
-static void transaction(struct random_sql *g) {
+static void any_transaction(struct random_sql *g) {
   static const char *const forms[] = {
-      "BEGIN",          "BEGIN",          "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE",
-      "COMMIT",         "COMMIT",         "COMMIT",          "END",
-      "ROLLBACK",       "SAVEPOINT s1",   "SAVEPOINT s2",    "SAVEPOINT s3",
-      "RELEASE s1",     "RELEASE s2",     "RELEASE s3",      "ROLLBACK TO s1",
-      "ROLLBACK TO s2", "ROLLBACK TO s3", "SAVEPOINT s1",    "ROLLBACK TO s1"};
+      "BEGIN",      "BEGIN EXCLUSIVE", "COMMIT",         "END",
+      "ROLLBACK",   "SAVEPOINT s1",    "SAVEPOINT s2",   "RELEASE s1",
+      "RELEASE s2", "ROLLBACK TO s1",  "ROLLBACK TO s2", "RELEASE s3"};
   random_add(g, "%s", RANDOM_OF(g, forms));
 }
+
+static void end_transaction(struct random_sql *g, const char *sql) {
+  random_add(g, "%s", sql);
+  g->in_transaction = g->begun = false;
+  g->savepoints = 0;
+}
+
+static void begin_transaction(struct random_sql *g) {
+  static const char *const forms[] = {"BEGIN", "BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"};
+  random_add(g, "%s", RANDOM_OF(g, forms));
+  g->in_transaction = g->begun = true;
+}
+
+static void savepoint(struct random_sql *g) {
+  random_add(g, "SAVEPOINT s%d", ++g->savepoints);
+  g->in_transaction = true;
+}
+
+static void release(struct random_sql *g) {
+  int to = 1 + (int)random_below(g, (uint64_t)g->savepoints);
+  random_add(g, "RELEASE s%d", to);
+  g->savepoints = to - 1;
+  g->in_transaction = g->begun || g->savepoints;
+}
+
+static void roll_back_to(struct random_sql *g) {
+  g->savepoints = 1 + (int)random_below(g, (uint64_t)g->savepoints);
+  random_add(g, "ROLLBACK TO s%d", g->savepoints);
+}
+
+static void transaction(struct random_sql *g) {
+  uint64_t kind = random_below(g, 20);
+  if (kind < 2) {
+    any_transaction(g);
+  } else if (!g->in_transaction && kind < 10) {
+    begin_transaction(g);
+  } else if (!g->in_transaction || (kind < 9 && g->savepoints < 5)) {
+    savepoint(g);
+  } else if (g->savepoints && kind < 13) {
+    roll_back_to(g);
+  } else if (g->savepoints && kind < 15) {
+    release(g);
+  } else {
+    end_transaction(g, kind < 18 ? "COMMIT" : "ROLLBACK");
+  }
+}
+
+/* ---- Upkeep */
 
 static const char *any_option(struct random_sql *g) {
   static const char *const options[] = {
@@ -33,7 +79,7 @@ static void upkeep(struct random_sql *g) {
                kind < 4   ? "flush"
                : kind < 6 ? "compact"
                           : any_option(g));
-  } else if (kind < 10) {
+  } else if (kind < 10 || g->in_transaction) {
     random_add(g, "SELECT * FROM colfam_check('%s')", name);
   } else {
     g->statement->kind = RANDOM_VACUUM;
@@ -55,19 +101,28 @@ static void setting(struct random_sql *g) {
 
 static void reopen(struct random_sql *g) {
   g->statement->kind = RANDOM_REOPEN;
-  memset(g->cursors, 0, sizeof g->cursors);
-  random_add(g, "-- reopen");
+  end_transaction(g, "-- reopen");
+}
+
+static void recreate(struct random_sql *g) {
+  int table = (int)random_below(g, 2);
+  g->statement->kind = RANDOM_RECREATE;
+  g->statement->rows = table;
+  random_add(g, "DROP TABLE %s", random_name(g, &g->tables[table]));
 }
 
 static void event(struct random_sql *g) {
-  uint64_t kind = random_below(g, 13);
-  if (kind < 9) {
+  uint64_t kind = random_below(g, 16);
+  if (kind < 11) {
     upkeep(g);
-  } else if (kind < 11) {
+  } else if (kind < 13) {
     setting(g);
-  } else {
+  } else if (kind < 15) {
     reopen(g);
+  } else {
+    recreate(g);
   }
+  if (g->statement->kind > RANDOM_UPKEEP) memset(g->cursors, 0, sizeof g->cursors);
 }
 
 /* ---- Cursors */

@@ -47,14 +47,15 @@ struct random_table {
 };
 
 enum random_kind {
-  RANDOM_BOTH,         /* on both sides, whose answers are compared */
-  RANDOM_UPKEEP,       /* on colfam's side: must work, give no row and leave all rows as they are */
-  RANDOM_VACUUM,       /* the same, while nothing is open */
-  RANDOM_SETTING,      /* on both sides, while nothing is open */
-  RANDOM_HOLDS,        /* on colfam's side: every row must be the integer 1 */
-  RANDOM_REOPEN,       /* closes and opens the databases; the SQL is a comment */
-  RANDOM_CURSOR_OPEN,  /* keeps the query open after `rows` rows */
-  RANDOM_CURSOR_STEP,  /* `rows` more rows, which must be those that were there at the opening */
+  RANDOM_BOTH,        /* on both sides, whose answers are compared */
+  RANDOM_UPKEEP,      /* on colfam's side: must work, give no row and leave all rows as they are */
+  RANDOM_VACUUM,      /* the same outside of transactions, all cursors closed */
+  RANDOM_SETTING,     /* on both sides outside of transactions, all cursors closed */
+  RANDOM_RECREATE,    /* on both sides DROP TABLE, all cursors closed, and CREATE by setup `rows` */
+  RANDOM_HOLDS,       /* on colfam's side: every row must be the integer 1 */
+  RANDOM_REOPEN,      /* closes and opens the databases; the SQL is a comment */
+  RANDOM_CURSOR_OPEN, /* keeps the query open after `rows` rows */
+  RANDOM_CURSOR_STEP, /* `rows` more rows, which must be those that were there at the opening */
   RANDOM_CURSOR_CLOSE, /* likewise to the end, or as it is when `rows` is 0 */
 };
 
@@ -63,6 +64,7 @@ struct random_binding {
   char *sql; /* expression, sqlite3_malloc */
   const char *type;
   bool key, rowid, strict; /* see random_key_value */
+  bool pattern, glob;
 };
 
 /* A stretch of the text that may be left out. */
@@ -112,6 +114,9 @@ struct random_sql {
   const struct random_statement *kept[RANDOM_KEPT_MAX]; /* to be used again */
   int kept_count;
   bool cursors[RANDOM_CURSORS_MAX]; /* open */
+  /* As far as is known when no statement rolled back. */
+  bool in_transaction, begun;
+  int savepoints;
   bool or_allowed;
   bool casts_allowed;
   bool own_rows;  /* no other table may be read */
@@ -179,6 +184,9 @@ bool random_is_key(const struct random_table *table, int column);
 const char *random_key_name(const struct random_table *table, int i);
 const char *random_key_type(const struct random_table *table, int i);
 int random_key_width(const struct random_table *table);
+/* By SQLite's rules for the names of types. */
+enum random_affinity { RANDOM_BLOB, RANDOM_TEXT, RANDOM_INTEGER, RANDOM_REAL, RANDOM_NUMERIC };
+enum random_affinity random_affinity(const char *type);
 /* The key columns, "alias.a DESC, alias.b", a total order. */
 void random_key_order(struct random_sql *g, const struct random_table *table, const char *alias,
                       bool backwards);

@@ -4,7 +4,10 @@
 
 #include <string.h>
 
-static const char *const types[] = {"", "BLOB", "TEXT", "INTEGER", "INT", "REAL", "NUMERIC"};
+static const char *const types[] = {
+    "",        "",     "BLOB",    "BLOB",    "TEXT",        "TEXT",   "TEXT",           "INTEGER",
+    "INT",     "INT",  "REAL",    "NUMERIC", "REAL",        "DATE",   "FLOATING POINT", "TEXT",
+    "NUMERIC", "CLOB", "TINYINT", "DOUBLE",  "VARCHAR(20)", "DECIMAL"};
 
 const char *random_key_name(const struct random_table *table, int i) {
   return table->key_count ? table->columns[table->key[i]].name : "rowid";
@@ -12,6 +15,14 @@ const char *random_key_name(const struct random_table *table, int i) {
 
 const char *random_key_type(const struct random_table *table, int i) {
   return table->key_count ? table->columns[table->key[i]].type : "INTEGER";
+}
+
+enum random_affinity random_affinity(const char *type) {
+  if (strstr(type, "INT")) return RANDOM_INTEGER;
+  if (strstr(type, "CHAR") || strstr(type, "CLOB") || strstr(type, "TEXT")) return RANDOM_TEXT;
+  if (strstr(type, "BLOB") || !*type) return RANDOM_BLOB;
+  if (strstr(type, "REAL") || strstr(type, "FLOA") || strstr(type, "DOUB")) return RANDOM_REAL;
+  return RANDOM_NUMERIC;
 }
 
 int random_key_width(const struct random_table *table) {

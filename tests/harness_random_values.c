@@ -61,6 +61,7 @@ static void real(struct random_sql *g) {
                                       "1e300",
                                       "-1e300",
                                       "9e999",
+                                      "(9e999 - 9e999)",
                                       "-9e999",
                                       "9007199254740992.0",
                                       "1e-300",
@@ -203,16 +204,23 @@ static void short_any(struct random_sql *g, bool rowid) {
 static void short_value(struct random_sql *g, const char *type, bool rowid) {
   if (random_once_in(g, 5) || !*type) {
     short_any(g, rowid);
-  } else if (strstr(type, "INT")) {
-    integer(g, rowid);
-  } else if (!strcmp(type, "TEXT")) {
-    text(g, rowid);
-  } else if (!strcmp(type, "REAL")) {
-    real(g);
-  } else if (!strcmp(type, "NUMERIC")) {
-    numeric(g, rowid);
-  } else {
-    blob(g);
+    return;
+  }
+  switch (random_affinity(type)) {
+    case RANDOM_INTEGER:
+      integer(g, rowid);
+      break;
+    case RANDOM_TEXT:
+      text(g, rowid);
+      break;
+    case RANDOM_REAL:
+      real(g);
+      break;
+    case RANDOM_NUMERIC:
+      numeric(g, rowid);
+      break;
+    default:
+      blob(g);
   }
 }
 
@@ -236,8 +244,21 @@ static void write_key(struct random_sql *g, const char *type, bool rowid, bool s
   }
 }
 
+/* Valid UTF-8: what is invalid GLOB takes for U+FFFD, but SQLite's range for it in an ordinary key for bytes. */
+static void write_pattern(struct random_sql *g, bool glob) {
+  static const char *const likes[] = {"'a%'", "'%'",   "'a_'",  "'A%'", "'ab'", "'%b'",
+                                      "'1%'", "'x1%'", "'0%'",  "''",   "'é%'", "'_'",
+                                      "'-%'", "'b1_'", "'a%c'", "'ab%'"};
+  static const char *const globs[] = {"'a*'",    "'*'",   "'a?'",  "'A*'",    "'ab'", "'*b'",
+                                      "'[ab]*'", "'1*'",  "'x1*'", "'[^a]*'", "''",   "'?'",
+                                      "'a[*]'",  "'b1?'", "'a*c'", "'-*'",    "'é*'"};
+  random_add(g, "%s", glob ? RANDOM_OF(g, globs) : RANDOM_OF(g, likes));
+}
+
 static void write_binding(struct random_sql *g, const struct random_binding *binding) {
-  if (binding->key) {
+  if (binding->pattern) {
+    write_pattern(g, binding->glob);
+  } else if (binding->key) {
     write_key(g, binding->type, binding->rowid, binding->strict);
   } else {
     write_value(g, binding->type);
@@ -289,11 +310,5 @@ void random_again(struct random_sql *g, const struct random_statement *earlier) 
 }
 
 void random_pattern(struct random_sql *g, bool glob) {
-  static const char *const likes[] = {"'a%'", "'%'",   "'a_'",  "'A%'",   "'ab'", "'%b'",
-                                      "'1%'", "'x1%'", "'0%'",  "''",     "'é%'", "'_'",
-                                      "'-%'", "'b1_'", "'a%c'", "'\xff%'"};
-  static const char *const globs[] = {"'a*'",    "'*'",   "'a?'",  "'A*'",    "'ab'", "'*b'",
-                                      "'[ab]*'", "'1*'",  "'x1*'", "'[^a]*'", "''",   "'?'",
-                                      "'a[*]'",  "'b1?'", "'a*c'", "'-*'",    "'é*'"};
-  random_add(g, "%s", glob ? RANDOM_OF(g, globs) : RANDOM_OF(g, likes));
+  place(g, &(struct random_binding){.pattern = true, .glob = glob});
 }

@@ -291,7 +291,7 @@ static void write_other(struct random_sql *g) {
   random_add(g, ", ");
   random_key_value(g, "", false);
   random_add(g, ", ");
-  random_value(g, "REAL");
+  random_key_value(g, "REAL", false);
   random_add(g, ")");
 }
 
