@@ -57,7 +57,7 @@ static void common_table(struct random_sql *g) {
   where(g, table);
   random_add(g, ") SELECT count(*), min(quote(p.k)), count(p.v) FROM p WHERE p.k %s ",
              random_once_in(g, 2) ? ">" : "=");
-  random_key_value(g, random_key_type(table, 0), false);
+  random_key_of(g, table, 0);
 }
 
 /* From key to next key, which is what a recursive table has for a loop. */
@@ -91,7 +91,7 @@ static void from_view(struct random_sql *g) {
   static const char *const operators[] = {"=", ">", "<=", "IS", "<>"};
   const char *form = RANDOM_OF(g, forms);
   sqlite3_str_appendf(g->text, form, RANDOM_OF(g, operators));
-  random_key_value(g, random_key_type(&g->tables[0], 0), false);
+  random_key_of(g, &g->tables[0], 0);
   if (strstr(form, "count(*) FROM w WHERE NOT")) random_add(g, " GROUP BY i");
   g->statement->in_order = false;
 }

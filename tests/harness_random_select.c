@@ -145,7 +145,7 @@ static void on_key(struct random_sql *g, const struct random_table *table, const
   for (int i = 0; i < width; i++) {
     random_add(g, "%s%s.%s = ", i ? " AND " : "", alias, random_key_name(table, i));
     if (i && random_once_in(g, 2)) {
-      random_key_value(g, random_key_type(table, i), false);
+      random_key_of(g, table, i);
     } else {
       random_add(g, "%s", other_column(g));
     }

@@ -16,7 +16,8 @@ enum {
   RANDOM_SPANS_MAX = 48,
   RANDOM_SETUPS_MAX = 12,
   RANDOM_KEPT_MAX = 8,
-  RANDOM_CURSORS_MAX = 3
+  RANDOM_CURSORS_MAX = 3,
+  RANDOM_ROWS_MAX = 12
 };
 
 /* What the extension under test can do; the rest is not drawn. */
@@ -65,6 +66,7 @@ struct random_binding {
   const char *type;
   bool key, rowid, strict; /* see random_key_value */
   bool pattern, glob;
+  int slot; /* see random_sql.slot */
 };
 
 /* A stretch of the text that may be left out. */
@@ -117,6 +119,11 @@ struct random_sql {
   /* As far as is known when no statement rolled back. */
   bool in_transaction, begun;
   int savepoints;
+  /* Keys inserted lately, so that other statements hit them: a text for each key column of t and of u. */
+  char recent[2 * RANDOM_KEY_MAX][RANDOM_ROWS_MAX][40];
+  int slot;         /* which key column the next values are for, from 1 on; 0 = none */
+  int recalled_row; /* all values are those of this row; -1 = each its own */
+  int written_row;  /* values written become this row; -1 = none */
   bool or_allowed;
   bool casts_allowed;
   bool own_rows;  /* no other table may be read */
@@ -155,6 +162,12 @@ void random_value(struct random_sql *g, const char *type);
 ** which SQLite chooses rowids at random; and what is no integer only in a strict mode, as others leave
 ** part of a failing statement in an ordinary table. */
 void random_key_value(struct random_sql *g, const char *type, bool rowid);
+/* The same for the i-th column of the table's key, in a condition. */
+void random_key_of(struct random_sql *g, const struct random_table *table, int i);
+int random_slot(const struct random_sql *g, const struct random_table *table, int i);
+/* Values up to random_forget are those of one row inserted lately, or not. */
+void random_recall(struct random_sql *g);
+void random_forget(struct random_sql *g);
 /* A value of any type. */
 void random_any_value(struct random_sql *g);
 void random_pattern(struct random_sql *g, bool glob);

@@ -255,14 +255,35 @@ static void write_pattern(struct random_sql *g, bool glob) {
   random_add(g, "%s", glob ? RANDOM_OF(g, globs) : RANDOM_OF(g, likes));
 }
 
+/* A key column's value in a row inserted lately. */
+static bool write_recalled(struct random_sql *g, const struct random_binding *binding) {
+  if (!binding->slot || binding->rowid) return false;
+  int row = g->recalled_row;
+  if (row < 0 && random_once_in(g, 3)) row = (int)random_below(g, RANDOM_ROWS_MAX);
+  if (row < 0 || !*g->recent[binding->slot - 1][row]) return false;
+  random_add(g, "%s", g->recent[binding->slot - 1][row]);
+  return true;
+}
+
+static void remember(struct random_sql *g, int slot, int begin) {
+  if (!slot || g->written_row < 0) return;
+  const char *text = sqlite3_str_value(g->text) + begin;
+  char *place = g->recent[slot - 1][g->written_row];
+  *place = 0;
+  if (strlen(text) < sizeof g->recent[0][0])
+    sqlite3_snprintf(sizeof g->recent[0][0], place, "%s", text);
+}
+
 static void write_binding(struct random_sql *g, const struct random_binding *binding) {
+  int begin = sqlite3_str_length(g->text);
   if (binding->pattern) {
     write_pattern(g, binding->glob);
-  } else if (binding->key) {
-    write_key(g, binding->type, binding->rowid, binding->strict);
-  } else {
+  } else if (!binding->key) {
     write_value(g, binding->type);
+  } else if (!write_recalled(g, binding)) {
+    write_key(g, binding->type, binding->rowid, binding->strict);
   }
+  remember(g, binding->slot, begin);
 }
 
 /* ?n in the statement and the value in its n-th binding, or the value in the statement. */
@@ -287,8 +308,28 @@ void random_value(struct random_sql *g, const char *type) {
 }
 
 void random_key_value(struct random_sql *g, const char *type, bool rowid) {
-  place(g, &(struct random_binding){
-               .type = type, .key = true, .rowid = rowid, .strict = g->strict_mode});
+  place(g,
+        &(struct random_binding){
+            .type = type, .key = true, .rowid = rowid, .strict = g->strict_mode, .slot = g->slot});
+}
+
+int random_slot(const struct random_sql *g, const struct random_table *table, int i) {
+  return (int)(table - g->tables) * RANDOM_KEY_MAX + i + 1;
+}
+
+void random_key_of(struct random_sql *g, const struct random_table *table, int i) {
+  int outer = g->slot;
+  g->slot = random_slot(g, table, i);
+  random_key_value(g, random_key_type(table, i), false);
+  g->slot = outer;
+}
+
+void random_recall(struct random_sql *g) {
+  if (!random_once_in(g, 3)) g->recalled_row = (int)random_below(g, RANDOM_ROWS_MAX);
+}
+
+void random_forget(struct random_sql *g) {
+  g->recalled_row = -1;
 }
 
 void random_any_value(struct random_sql *g) {
@@ -300,6 +341,7 @@ void random_again(struct random_sql *g, const struct random_statement *earlier) 
   *statement = *earlier;
   statement->span_count = 0;
   random_add(g, "%s", earlier->sql);
+  random_recall(g);
   for (int i = 0; i < statement->binding_count; i++) {
     sqlite3_str *outer = g->text;
     g->text = sqlite3_str_new(NULL);
@@ -307,6 +349,7 @@ void random_again(struct random_sql *g, const struct random_statement *earlier) 
     statement->bindings[i].sql = sqlite3_str_finish(g->text);
     g->text = outer;
   }
+  random_forget(g);
 }
 
 void random_pattern(struct random_sql *g, bool glob) {

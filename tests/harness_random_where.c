@@ -12,13 +12,16 @@ static bool begin_list(struct random_sql *g) {
 }
 
 static void list_values(struct random_sql *g, const char *type) {
+  int row = g->recalled_row;
   int count = random_once_in(g, 12) ? 30 + (int)random_below(g, 20) : (int)random_below(g, 6);
   for (int i = 0; i < count; i++) {
     int begin = random_begin(g);
     if (i) random_add(g, ", ");
     random_key_value(g, type, false);
+    g->recalled_row = -1;
     if (i) random_end(g, begin);
   }
+  g->recalled_row = row;
 }
 
 static void in_list(struct random_sql *g, const char *column, const char *type) {
@@ -178,32 +181,40 @@ static void key_term(struct random_sql *g, const struct random_table *table, con
                      int i) {
   char column[32];
   sqlite3_snprintf(sizeof column, column, "%s.%s", alias, random_key_name(table, i));
+  g->slot = random_slot(g, table, i);
   term(g, column, random_key_type(table, i));
+  g->slot = 0;
 }
 
 /* = on the first columns of the key, anything on the next. */
 static void key_prefix(struct random_sql *g, const struct random_table *table, const char *alias) {
   int equal = (int)random_below(g, (uint64_t)random_key_width(table));
+  random_recall(g);
   for (int i = 0; i < equal; i++) {
     int begin = random_begin(g);
     random_add(g, "%s.%s %s ", alias, random_key_name(table, i), random_once_in(g, 8) ? "IS" : "=");
-    random_key_value(g, random_key_type(table, i), false);
+    random_key_of(g, table, i);
     random_add(g, " AND ");
     random_end(g, begin);
   }
   key_term(g, table, alias, equal);
+  random_forget(g);
 }
 
 static void full_key(struct random_sql *g, const struct random_table *table, const char *alias) {
+  random_recall(g);
   for (int i = random_key_width(table) - 1; i >= 0; i--) {
     bool list = random_once_in(g, 5) && begin_list(g);
     int begin = random_begin(g);
     random_add(g, "%s.%s %s ", alias, random_key_name(table, i), list ? "IN (" : "=");
+    g->slot = random_slot(g, table, i);
     if (list) list_values(g, random_key_type(table, i));
-    if (!list) random_key_value(g, random_key_type(table, i), false);
+    g->slot = 0;
+    if (!list) random_key_of(g, table, i);
     random_add(g, "%s%s", list ? ")" : "", i ? " AND " : "");
     if (i) random_end(g, begin);
   }
+  random_forget(g);
 }
 
 /* (a, b) > (x, y), (a, b) IN (VALUES ...) */
@@ -218,10 +229,12 @@ static void row_value(struct random_sql *g, const struct random_table *table, co
   for (int row = 0; row < rows; row++) {
     int begin = random_begin(g);
     random_add(g, "%s", list ? row ? ", (" : "VALUES(" : "");
+    random_recall(g);
     for (int i = 0; i < width; i++) {
       random_add(g, "%s", i ? ", " : "");
-      random_key_value(g, random_key_type(table, i), false);
+      random_key_of(g, table, i);
     }
+    random_forget(g);
     random_add(g, "%s", list ? ")" : "");
     if (row) random_end(g, begin);
   }

@@ -11,16 +11,21 @@ static const char *const modes[] = {"",           "",           "",        "OR A
 
 /* ---- INSERT */
 
+static void key_value(struct random_sql *g, const struct random_table *table, int column) {
+  int i = 0;
+  while (table->key[i] != column) i++;
+  g->slot = random_slot(g, table, i);
+  random_key_value(g, table->columns[column].type, table->rowid);
+  g->slot = 0;
+}
+
 static void column_value(struct random_sql *g, const struct random_table *table, int column) {
-  const char *type = table->columns[column].type;
-  if (random_is_key(table, column)) {
-    if (table->rowid && random_once_in(g, 4)) {
-      random_add(g, "NULL");
-    } else {
-      random_key_value(g, type, table->rowid);
-    }
+  if (!random_is_key(table, column)) {
+    random_value(g, table->columns[column].type);
+  } else if (table->rowid && random_once_in(g, 4)) {
+    random_add(g, "NULL");
   } else {
-    random_value(g, type);
+    key_value(g, table, column);
   }
 }
 
@@ -38,12 +43,16 @@ static void insert_into(struct random_sql *g, const struct random_table *table) 
 
 /* SQLite does not say which of rowid and alias was named last, so the alias is left out beside rowid. */
 static void row_of_values(struct random_sql *g, const struct random_table *table, bool rowid) {
+  if (random_once_in(g, 4)) random_recall(g);
+  g->written_row = (int)random_below(g, RANDOM_ROWS_MAX);
   if (rowid) random_key_value(g, "INTEGER", true);
   for (int i = 0, count = rowid; i < table->column_count; i++) {
     if (rowid && random_is_key(table, i)) continue;
     if (count++) random_add(g, ", ");
     column_value(g, table, i);
   }
+  g->written_row = -1;
+  random_forget(g);
 }
 
 static void insert_values(struct random_sql *g, const struct random_table *table) {
@@ -176,10 +185,12 @@ static void set_swapped(struct random_sql *g, const struct random_table *table) 
 
 /* All of the key is told by =. */
 static void where_one_row(struct random_sql *g, const struct random_table *table) {
+  random_recall(g);
   for (int i = 0; i < random_key_width(table); i++) {
     random_add(g, "%s%s = ", i ? " AND " : " WHERE ", random_key_name(table, i));
-    random_key_value(g, random_key_type(table, i), false);
+    random_key_of(g, table, i);
   }
+  random_forget(g);
 }
 
 /* Later steps of an OR REPLACE that changes keys would see rows that earlier steps replaced: SQLite reads

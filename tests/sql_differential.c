@@ -95,6 +95,8 @@ int main(void) {
   pair_abilities(&abilities);
   int result = run_shares((int)((wanted + SCRIPT_STATEMENTS - 1) / SCRIPT_STATEMENTS),
                           (int)number_env("COLFAM_JOBS", sysconf(_SC_NPROCESSORS_ONLN)));
+  printf("differential: attached tables %d, temp tables %d, key collations %d\n",
+         abilities.attached, abilities.temp, abilities.key_collations);
   printf("differential: %llu statements from seed %llu, %llu of them errors on both sides\n",
          (unsigned long long)totals->statements, (unsigned long long)first_seed,
          (unsigned long long)totals->errors);
