@@ -47,6 +47,14 @@ void kv_env_unlock(struct kv_env *env, struct kv_file_lock *lock) {
   env->ops->unlock(lock);
 }
 
+kv_status kv_env_exists(struct kv_env *env, const char *path, bool *there, struct kv_err *err) {
+  return env->ops->exists(env, path, there, err);
+}
+
+kv_status kv_env_rename(struct kv_env *env, const char *from, const char *to, struct kv_err *err) {
+  return env->ops->rename(env, from, to, err);
+}
+
 kv_status kv_env_remove(struct kv_env *env, const char *path, struct kv_err *err) {
   return env->ops->remove(env, path, err);
 }

@@ -54,6 +54,10 @@ struct kv_env_ops {
   kv_status (*lock)(struct kv_env *env, const char *path, struct kv_file_lock **lock,
                     struct kv_err *err);
   void (*unlock)(struct kv_file_lock *lock);
+  /* Whether the path names anything: a file, a directory, a link (which is not followed). Opens nothing. */
+  kv_status (*exists)(struct kv_env *env, const char *path, bool *there, struct kv_err *err);
+  /* Gives a file another name on the same file system, at once; KV_BUSY when that is taken. */
+  kv_status (*rename)(struct kv_env *env, const char *from, const char *to, struct kv_err *err);
   kv_status (*remove)(struct kv_env *env, const char *path, struct kv_err *err);
   /* KV_OK too when it is there already and is a real directory (no link). Mode from `like_path`'s file,
   ** with search permission where it has read permission. */
@@ -93,6 +97,8 @@ void kv_env_close_read(struct kv_env *env, struct kv_read_file *file);
 kv_status kv_env_lock(struct kv_env *env, const char *path, struct kv_file_lock **lock,
                       struct kv_err *err);
 void kv_env_unlock(struct kv_env *env, struct kv_file_lock *lock);
+kv_status kv_env_exists(struct kv_env *env, const char *path, bool *there, struct kv_err *err);
+kv_status kv_env_rename(struct kv_env *env, const char *from, const char *to, struct kv_err *err);
 kv_status kv_env_remove(struct kv_env *env, const char *path, struct kv_err *err);
 kv_status kv_env_make_dir(struct kv_env *env, const char *path, const char *like_path,
                           struct kv_err *err);
@@ -116,6 +122,8 @@ enum kv_fault_class {
   KV_FAULT_LIST_DIR,
   KV_FAULT_RANDOM,
   KV_FAULT_LOCK,
+  KV_FAULT_EXISTS,
+  KV_FAULT_RENAME,
   KV_FAULT_ANY, /* counts every call of the classes above */
   KV_FAULT_CLASSES
 };

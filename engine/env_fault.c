@@ -64,7 +64,8 @@ static kv_status enter(struct fault_env *env, enum kv_fault_class cls, struct kv
       [KV_FAULT_READ] = "read",         [KV_FAULT_REMOVE] = "remove",
       [KV_FAULT_MAKE_DIR] = "make_dir", [KV_FAULT_SYNC_DIR] = "sync_dir",
       [KV_FAULT_LIST_DIR] = "list_dir", [KV_FAULT_RANDOM] = "random",
-      [KV_FAULT_LOCK] = "lock",
+      [KV_FAULT_LOCK] = "lock",         [KV_FAULT_EXISTS] = "exists",
+      [KV_FAULT_RENAME] = "rename",
   };
   kv_status of_class = count(&env->faults[cls]);
   kv_status of_any = count(&env->faults[KV_FAULT_ANY]);
@@ -166,6 +167,20 @@ static void fault_unlock(struct kv_file_lock *lock) {
   kv_free(held);
 }
 
+static kv_status fault_exists(struct kv_env *base, const char *path, bool *there,
+                              struct kv_err *err) {
+  struct fault_env *env = fault_of(base);
+  kv_status status = enter(env, KV_FAULT_EXISTS, err);
+  return status == KV_OK ? kv_env_exists(env->below, path, there, err) : status;
+}
+
+static kv_status fault_rename(struct kv_env *base, const char *from, const char *to,
+                              struct kv_err *err) {
+  struct fault_env *env = fault_of(base);
+  kv_status status = enter(env, KV_FAULT_RENAME, err);
+  return status == KV_OK ? kv_env_rename(env->below, from, to, err) : status;
+}
+
 static kv_status fault_remove(struct kv_env *base, const char *path, struct kv_err *err) {
   struct fault_env *env = fault_of(base);
   kv_status status = enter(env, KV_FAULT_REMOVE, err);
@@ -223,6 +238,8 @@ kv_status kv_env_fault_new(struct kv_env *base, struct kv_env **env, struct kv_e
       .close_read = fault_close_read,
       .lock = fault_lock,
       .unlock = fault_unlock,
+      .exists = fault_exists,
+      .rename = fault_rename,
       .remove = fault_remove,
       .make_dir = fault_make_dir,
       .remove_dir = fault_remove_dir,

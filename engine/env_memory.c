@@ -22,7 +22,7 @@ struct node {
   bool being_written;
   bool locked;
   struct kv_buf bytes;
-  char path[];
+  char *path;
 };
 
 struct memory_env {
@@ -86,11 +86,21 @@ static const char *name_in_dir(const struct node *node, const char *dir) {
   return node->path[parent] == '/' ? node->path + parent + 1 : node->path + parent;
 }
 
-static struct node *node_new(const char *path, bool is_dir) {
+static char *copy_path(const char *path) {
   size_t size = strlen(path) + 1;
-  struct node *node = kv_alloc_zero(1, sizeof *node + size);
+  char *copy = kv_alloc(size, 1);
+  if (copy) memcpy(copy, path, size);
+  return copy;
+}
+
+static struct node *node_new(const char *path, bool is_dir) {
+  struct node *node = kv_alloc_zero(1, sizeof *node);
   if (!node) return NULL;
-  memcpy(node->path, path, size);
+  node->path = copy_path(path);
+  if (!node->path) {
+    kv_free(node);
+    return NULL;
+  }
   node->is_dir = is_dir;
   node->refs = 1;
   kv_buf_init(&node->bytes);
@@ -100,6 +110,7 @@ static struct node *node_new(const char *path, bool is_dir) {
 static void node_unref(struct node *node) {
   if (--node->refs) return;
   kv_buf_release(&node->bytes);
+  kv_free(node->path);
   kv_free(node);
 }
 
@@ -280,6 +291,39 @@ static void memory_unlock(struct kv_file_lock *lock) {
   kv_mutex_unlock(env->lock);
 }
 
+static kv_status memory_exists(struct kv_env *base, const char *path, bool *there,
+                               struct kv_err *err) {
+  (void)err;
+  struct memory_env *env = memory_of(base);
+  kv_mutex_lock(env->lock);
+  *there = *find(env, path) || has_dir(env, path, strlen(path));
+  kv_mutex_unlock(env->lock);
+  return KV_OK;
+}
+
+static kv_status rename_node(struct memory_env *env, const char *from, const char *to,
+                             struct kv_err *err) {
+  struct node *node = *find(env, from);
+  if (!node) return missing(err, from);
+  if (node->is_dir) return kv_fail(err, KV_IO, "%s is not a regular file (in memory)", from);
+  kv_status status = check_new(env, to, err);
+  if (status != KV_OK) return status;
+  char *path = copy_path(to);
+  if (!path) return kv_fail_nomem(err);
+  kv_free(node->path);
+  node->path = path;
+  return KV_OK;
+}
+
+static kv_status memory_rename(struct kv_env *base, const char *from, const char *to,
+                               struct kv_err *err) {
+  struct memory_env *env = memory_of(base);
+  kv_mutex_lock(env->lock);
+  kv_status status = rename_node(env, from, to, err);
+  kv_mutex_unlock(env->lock);
+  return status;
+}
+
 static kv_status memory_remove(struct kv_env *base, const char *path, struct kv_err *err) {
   struct memory_env *env = memory_of(base);
   kv_status status = KV_OK;
@@ -399,6 +443,8 @@ kv_status kv_env_memory_new(struct kv_env **env, struct kv_err *err) {
       .close_read = memory_close_read,
       .lock = memory_lock,
       .unlock = memory_unlock,
+      .exists = memory_exists,
+      .rename = memory_rename,
       .remove = memory_remove,
       .make_dir = memory_make_dir,
       .remove_dir = memory_remove_dir,

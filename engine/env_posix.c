@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
@@ -330,6 +331,26 @@ static void posix_unlock(struct kv_file_lock *lock) {
   file_close((struct posix_file *)lock);
 }
 
+static kv_status posix_exists(struct kv_env *env, const char *path, bool *there,
+                              struct kv_err *err) {
+  (void)env;
+  struct stat info;
+  *there = lstat(path, &info) == 0;
+  if (*there || errno == ENOENT || errno == ENOTDIR) return KV_OK;
+  return refuse(err, "look at", path, errno);
+}
+
+/* Where a file system does not know how to rename without replacing, a second name is made first. */
+static kv_status posix_rename(struct kv_env *env, const char *from, const char *to,
+                              struct kv_err *err) {
+  (void)env;
+  if (!renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE)) return KV_OK;
+  if (errno == ENOENT) return refuse(err, "rename", from, errno);
+  if (errno != EINVAL && errno != ENOSYS) return refuse(err, "rename a file to", to, errno);
+  if (link(from, to)) return refuse(err, "rename a file to", to, errno);
+  return unlink(from) ? refuse(err, "remove", from, errno) : KV_OK;
+}
+
 static kv_status posix_remove(struct kv_env *env, const char *path, struct kv_err *err) {
   (void)env;
   return unlink(path) ? refuse(err, "remove", path, errno) : KV_OK;
@@ -448,6 +469,8 @@ struct kv_env *kv_env_posix(void) {
       .close_read = posix_close_read,
       .lock = posix_lock,
       .unlock = posix_unlock,
+      .exists = posix_exists,
+      .rename = posix_rename,
       .remove = posix_remove,
       .make_dir = posix_make_dir,
       .remove_dir = posix_remove_dir,

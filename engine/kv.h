@@ -20,6 +20,7 @@
 #include "build.h"
 #include "cache.h"
 #include "code.h"
+#include "copy.h"
 #include "env.h"
 #include "hash.h"
 #include "key.h"

@@ -10,8 +10,9 @@
 #include "table_read_inside.h"
 
 /* What the entries read so far add up to. */
-struct verify {
+struct kv_table_verifier {
   const struct kv_table *table;
+  uint32_t next; /* block */
   struct kv_buf last_key;
   struct kv_block_cursor cursor;
   struct kv_digest digest;
@@ -20,7 +21,7 @@ struct verify {
   uint64_t value_bytes;
 };
 
-static kv_status fault(const struct verify *verify, uint32_t block, const char *what,
+static kv_status fault(const struct kv_table_verifier *verify, uint32_t block, const char *what,
                        struct kv_err *err) {
   const struct kv_table *table = verify->table;
   return kv_fail(err, KV_CORRUPT,
@@ -30,7 +31,8 @@ static kv_status fault(const struct verify *verify, uint32_t block, const char *
 }
 
 /* A point lookup of the entry under the cursor must find this very entry. */
-static kv_status check_lookup(const struct verify *verify, uint32_t block, struct kv_err *err) {
+static kv_status check_lookup(const struct kv_table_verifier *verify, uint32_t block,
+                              struct kv_err *err) {
   const struct kv_block_cursor *cursor = &verify->cursor;
   struct kv_slice key = kv_buf_slice(&cursor->key), value;
   uint64_t hash = kv_hash_key(key);
@@ -48,7 +50,7 @@ static kv_status check_lookup(const struct verify *verify, uint32_t block, struc
   return KV_OK;
 }
 
-static kv_status check_entry(struct verify *verify, uint32_t block, struct kv_err *err) {
+static kv_status check_entry(struct kv_table_verifier *verify, uint32_t block, struct kv_err *err) {
   const struct kv_block_cursor *cursor = &verify->cursor;
   struct kv_slice key = kv_buf_slice(&cursor->key);
   if (verify->digest.entries && kv_slice_compare(kv_buf_slice(&verify->last_key), key) >= 0) {
@@ -67,8 +69,8 @@ static kv_status check_entry(struct verify *verify, uint32_t block, struct kv_er
 }
 
 /* All entries of one parsed block. */
-static kv_status check_entries(struct verify *verify, uint32_t block, const struct kv_block *parsed,
-                               struct kv_err *err) {
+static kv_status check_entries(struct kv_table_verifier *verify, uint32_t block,
+                               const struct kv_block *parsed, struct kv_err *err) {
   struct kv_block_cursor *cursor = &verify->cursor;
   struct kv_err inner;
   kv_block_cursor_set(cursor, parsed);
@@ -86,7 +88,7 @@ static kv_status check_entries(struct verify *verify, uint32_t block, const stru
   return status ? kv_table_fail(verify->table, block, status, &inner, err) : KV_OK;
 }
 
-static kv_status check_block(struct verify *verify, uint32_t block, struct kv_err *err) {
+static kv_status check_block(struct kv_table_verifier *verify, uint32_t block, struct kv_err *err) {
   uint8_t *bytes;
   size_t size;
   kv_status status = kv_table_read_block(verify->table, block, &bytes, &size, err);
@@ -98,7 +100,7 @@ static kv_status check_block(struct verify *verify, uint32_t block, struct kv_er
   return status;
 }
 
-static kv_status check_totals(const struct verify *verify, struct kv_err *err) {
+static kv_status check_totals(const struct kv_table_verifier *verify, struct kv_err *err) {
   const struct kv_table *table = verify->table;
   const struct kv_table_properties *wanted = &table->parts.properties;
   const char *what = NULL;
@@ -128,17 +130,43 @@ static kv_status check_parts(const struct kv_table *table, struct kv_err *err) {
   return kv_fail(err, KV_CORRUPT, "table %016" PRIx64 ": the footer changed", table->place.id);
 }
 
-kv_status kv_table_verify(struct kv_table *table, struct kv_digest *digest, struct kv_err *err) {
-  struct verify verify = {.table = table};
-  kv_buf_init(&verify.last_key);
-  kv_block_cursor_init(&verify.cursor);
+/* ---- In pieces */
+
+kv_status kv_table_verifier_new(struct kv_table *table, struct kv_table_verifier **verifier,
+                                struct kv_err *err) {
+  struct kv_table_verifier *made = kv_alloc_zero(1, sizeof *made);
+  if (!made) return kv_fail_nomem(err);
+  made->table = table;
+  kv_buf_init(&made->last_key);
+  kv_block_cursor_init(&made->cursor);
   kv_status status = check_parts(table, err);
-  for (uint32_t block = 0; block < table->parts.fences.count && !status; block++) {
-    status = check_block(&verify, block, err);
-  }
-  if (!status) status = check_totals(&verify, err);
-  if (!status && digest) *digest = verify.digest;
-  kv_block_cursor_release(&verify.cursor);
-  kv_buf_release(&verify.last_key);
+  if (status == KV_OK)
+    *verifier = made;
+  else
+    kv_table_verifier_free(made);
+  return status;
+}
+
+kv_status kv_table_verifier_step(struct kv_table_verifier *verifier, bool *done,
+                                 struct kv_err *err) {
+  bool more = verifier->next < verifier->table->parts.fences.count;
+  *done = !more;
+  return more ? check_block(verifier, verifier->next++, err) : check_totals(verifier, err);
+}
+
+void kv_table_verifier_free(struct kv_table_verifier *verifier) {
+  if (!verifier) return;
+  kv_block_cursor_release(&verifier->cursor);
+  kv_buf_release(&verifier->last_key);
+  kv_free(verifier);
+}
+
+kv_status kv_table_verify(struct kv_table *table, struct kv_digest *digest, struct kv_err *err) {
+  struct kv_table_verifier *verifier = NULL;
+  bool done = false;
+  kv_status status = kv_table_verifier_new(table, &verifier, err);
+  while (status == KV_OK && !done) status = kv_table_verifier_step(verifier, &done, err);
+  if (status == KV_OK && digest) *digest = verifier->digest;
+  kv_table_verifier_free(verifier);
   return status;
 }

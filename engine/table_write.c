@@ -103,8 +103,7 @@ static kv_status random_id(struct kv_env *env, uint64_t *id, struct kv_err *err)
   return KV_OK;
 }
 
-/* Makes the directory and its entry in the parent durable. */
-static kv_status make_dir(const struct kv_table_config *config, struct kv_err *err) {
+kv_status kv_table_make_dir(const struct kv_table_config *config, struct kv_err *err) {
   kv_status status = kv_env_make_dir(config->env, config->dir, config->like_path, err);
   if (status) return status;
   const char *slash = strrchr(config->dir, '/');
@@ -137,7 +136,7 @@ static kv_status create_file(struct kv_table_writer *writer, struct kv_err *err)
   bool has_dir = true;
   kv_status status = KV_BUSY;
   for (int i = 0; i < CREATE_ATTEMPTS && (status == KV_BUSY || status == KV_MISSING); i++) {
-    status = has_dir ? KV_OK : make_dir(&writer->config, err);
+    status = has_dir ? KV_OK : kv_table_make_dir(&writer->config, err);
     if (status == KV_OK) status = create_once(writer, err);
     has_dir = status != KV_MISSING;
   }

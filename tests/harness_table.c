@@ -170,6 +170,18 @@ static void record_unlock(struct kv_file_lock *lock) {
   kv_env_unlock(recorded_below, lock);
 }
 
+static kv_status record_exists(struct kv_env *env, const char *path, bool *there,
+                               struct kv_err *err) {
+  (void)env;
+  return kv_env_exists(recorded_below, path, there, err);
+}
+
+static kv_status record_rename(struct kv_env *env, const char *from, const char *to,
+                               struct kv_err *err) {
+  (void)env;
+  return kv_env_rename(recorded_below, from, to, err);
+}
+
 static kv_status record_remove(struct kv_env *env, const char *path, struct kv_err *err) {
   (void)env;
   return kv_env_remove(recorded_below, path, err);
@@ -201,6 +213,8 @@ static const struct kv_env_ops recorder_ops = {
     .close_read = record_close_read,
     .lock = record_lock,
     .unlock = record_unlock,
+    .exists = record_exists,
+    .rename = record_rename,
     .remove = record_remove,
     .make_dir = record_make_dir,
     .sync_dir = record_sync_dir,

@@ -352,6 +352,69 @@ START_TEST(one_bad_range_fails_the_group) {
 }
 END_TEST
 
+static bool exists(const char *name) {
+  bool there = !strcmp(name, "none");
+  OK(kv_env_exists(place.env, at(name), &there, NULL));
+  return there;
+}
+
+START_TEST(exists_tells_of_files_and_directories) {
+  enter(_i);
+  ck_assert(!exists("none"));
+  ck_assert(!exists("no dir/none"));
+  put("a", "");
+  ck_assert(exists("a"));
+  OK(kv_env_make_dir(place.env, at("d"), NULL, NULL));
+  ck_assert(exists("d"));
+  OK(kv_env_remove(place.env, at("a"), NULL));
+  ck_assert(!exists("a"));
+  leave();
+}
+END_TEST
+
+static kv_status rename_status(const char *from, const char *to) {
+  char old[400];
+  struct kv_err err = {KV_OK, ""};
+  snprintf(old, sizeof old, "%s", at(from));
+  kv_status status = kv_env_rename(place.env, old, at(to), &err);
+  ck_assert_int_eq(err.status, status);
+  return status;
+}
+
+START_TEST(renamed_file_keeps_its_bytes_and_readers) {
+  enter(_i);
+  uint64_t size;
+  put("a", "hello");
+  struct kv_read_file *file = open_file("a", &size);
+  ck_assert_int_eq(rename_status("a", "b"), KV_OK);
+  ck_assert_int_eq(open_status("a"), KV_MISSING);
+  assert_content("b", "hello");
+  assert_file(file, size, "hello");
+  kv_env_close_read(place.env, file);
+  put("a", "other");
+  OK(kv_env_remove(place.env, at("b"), NULL));
+  assert_content("a", "other");
+  leave();
+}
+END_TEST
+
+START_TEST(rename_takes_no_name_that_is_taken) {
+  enter(_i);
+  put("a", "one");
+  put("b", "two");
+  OK(kv_env_make_dir(place.env, at("d"), NULL, NULL));
+  ck_assert_int_eq(rename_status("a", "b"), KV_BUSY);
+  ck_assert_int_eq(rename_status("a", "d"), KV_BUSY);
+  ck_assert_int_eq(rename_status("a", "a"), KV_BUSY);
+  ck_assert_int_eq(rename_status("none", "c"), KV_MISSING);
+  assert_content("a", "one");
+  assert_content("b", "two");
+  ck_assert_int_eq(rename_status("a", "d/a"), KV_OK);
+  assert_content("d/a", "one");
+  leave();
+}
+END_TEST
+
 START_TEST(make_dir_twice_is_ok) {
   enter(_i);
   OK(kv_env_make_dir(place.env, at("d"), NULL, NULL));
@@ -488,6 +551,13 @@ static kv_status use_everything(struct kv_err *err) {
   }
   if (status == KV_OK) status = kv_env_make_dir(place.env, at("y"), NULL, err);
   if (status == KV_OK) status = kv_env_remove_dir(place.env, at("y"), err);
+  char from[400];
+  snprintf(from, sizeof from, "%s", at("x"));
+  if (status == KV_OK) {
+    status = kv_env_rename(place.env, from, at("z"), err);
+    if (status == KV_OK) OK(kv_env_remove(place.env, at("z"), NULL));
+    if (status == KV_OK) return status;
+  }
   OK(kv_env_remove(place.env, at("x"), NULL));
   return status;
 }
@@ -672,6 +742,9 @@ int main(void) {
   tcase_add_loop_test(all, read_past_the_end_is_corrupt, 0, KINDS);
   tcase_add_loop_test(all, groups_of_ranges_are_filled_exactly, 0, KINDS);
   tcase_add_loop_test(all, one_bad_range_fails_the_group, 0, KINDS);
+  tcase_add_loop_test(all, exists_tells_of_files_and_directories, 0, KINDS);
+  tcase_add_loop_test(all, renamed_file_keeps_its_bytes_and_readers, 0, KINDS);
+  tcase_add_loop_test(all, rename_takes_no_name_that_is_taken, 0, KINDS);
   tcase_add_loop_test(all, make_dir_twice_is_ok, 0, KINDS);
   tcase_add_loop_test(all, remove_dir_only_when_empty, 0, KINDS);
   tcase_add_loop_test(all, list_dir_gives_names_of_this_directory_only, 0, KINDS);

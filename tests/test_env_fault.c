@@ -70,6 +70,18 @@ static kv_status remove_new(void) {
   return status;
 }
 
+static kv_status exists(void) {
+  bool there;
+  return kv_env_exists(env, "r", &there, &err);
+}
+
+/* There and back. */
+static kv_status rename_file(void) {
+  kv_status status = kv_env_rename(env, "r", "s", &err);
+  if (status == KV_OK) OK(kv_env_rename(below, "s", "r", NULL));
+  return status;
+}
+
 static kv_status make_dir(void) {
   kv_status status = kv_env_make_dir(env, "d", NULL, &err);
   if (status == KV_OK) OK(kv_env_remove_dir(below, "d", NULL));
@@ -102,6 +114,10 @@ static kv_status call(enum kv_fault_class cls) {
       return kv_env_list_dir(env, ".", count_name, &names, &err);
     case KV_FAULT_LOCK:
       return lock_and_unlock();
+    case KV_FAULT_EXISTS:
+      return exists();
+    case KV_FAULT_RENAME:
+      return rename_file();
     case KV_FAULT_RANDOM:
       return kv_env_random(env, bytes, 5, &err);
     default:
@@ -196,6 +212,7 @@ START_TEST(failed_calls_do_nothing) {
   kv_env_fault_set(env, KV_FAULT_ANY, 1, true, KV_IO);
   ck_assert_int_eq(kv_env_create(env, "new", NULL, &file, NULL), KV_IO);
   ck_assert_int_eq(kv_env_open(below, "new", &opened, &size, NULL), KV_MISSING);
+  ck_assert_int_eq(kv_env_rename(env, "r", "s", NULL), KV_IO);
   ck_assert_int_eq(kv_env_remove(env, "r", NULL), KV_IO);
   OK(kv_env_open(below, "r", &opened, &size, NULL));
   kv_env_close_read(below, opened);
