@@ -5,6 +5,7 @@
 
 #include "error.h"
 #include "table.h"
+#include "txn.h"
 
 struct colfam_vtab *colfam_conn_find(struct colfam_conn *conn, const char *database,
                                      const char *name) {
@@ -105,6 +106,51 @@ static int take_view(struct colfam_anchor *anchor, char **message) {
   anchor->vtab->base.zErrMsg = NULL;
   return rc;
 }
+
+/* ---- Estimates: xBestIndex may run outside of any transaction */
+
+enum { ROWS_UNKNOWN = 1000000, ROWS_LEAST = 100 };
+
+static double rows_of_view(const struct kv_view *view, const struct kv_batch *batch) {
+  int64_t rows = kv_view_rows(view);
+  if (rows < 0) return (double)kv_view_entries_estimate(view);
+  return (double)(batch ? rows + kv_batch_rows_delta(batch) : rows);
+}
+
+/* A table that cannot be read now is planned as a large one: the statement will tell what is wrong. */
+static double open_and_count(struct colfam_vtab *vtab) {
+  sqlite3_stmt *hold = NULL;
+  struct kv_view *view = NULL;
+  struct kv_batch *batch = NULL;
+  char *message = NULL;
+  double rows = ROWS_UNKNOWN;
+  int rc = hold_transaction(vtab->conn->db, vtab->database, &hold, &message);
+  if (rc == SQLITE_OK) rc = colfam_vtab_view(vtab, &view, &batch);
+  if (rc == SQLITE_OK) rows = rows_of_view(view, batch);
+  kv_view_unref(view);
+  sqlite3_finalize(hold);
+  sqlite3_free(message);
+  sqlite3_free(vtab->base.zErrMsg);
+  vtab->base.zErrMsg = NULL;
+  return rows;
+}
+
+/* A view in memory may be old, which does no harm. A small table may have grown when the statement runs
+** again: it is taken for a little larger. */
+double colfam_vtab_rows_estimate(struct colfam_vtab *vtab) {
+  const struct colfam_table *table = vtab->table;
+  if (table && table->txn) {
+    vtab->rows_estimate = rows_of_view(table->txn->base, table->txn->batch);
+  } else if (table && table->view) {
+    vtab->rows_estimate = rows_of_view(table->view, NULL);
+  } else if (vtab->rows_estimate == 0) {
+    vtab->rows_estimate = open_and_count(vtab);
+  }
+  if (vtab->rows_estimate < ROWS_LEAST) vtab->rows_estimate = ROWS_LEAST;
+  return vtab->rows_estimate;
+}
+
+/* ---- Public */
 
 int colfam_anchor_begin(struct colfam_conn *conn, const char *text, struct colfam_anchor *anchor,
                         char **message) {

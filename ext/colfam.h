@@ -41,6 +41,10 @@ struct colfam_keys {
   int columns; /* of a key */
 };
 
+/* Without this header's functions, a SELECT takes keys by a pointer too: sqlite3_bind_pointer(statement, i,
+** &keys, COLFAM_KEYS_POINTER, NULL) for the parameter of `colfam_keys = ?`. Borrowed while it runs. */
+#define COLFAM_KEYS_POINTER "colfam_keys"
+
 struct colfam_request {
   const char *table;       /* as in SQL: "t", "aux.t", "\"odd name\"" */
   struct colfam_keys keys; /* in any order, also several times the same; borrowed for the call */

@@ -2,14 +2,12 @@
 ** the rest hands out. What is handed out is one of
 **
 **   keys   answers of get, exists or multi-get, in key order;
-**   scan   the rows of one range or several, by one scan over all of them that leaps the gaps: what it sees
-**          is fixed when it is opened;
+**   walk   the rows of one range or several (walk.c);
 **   count  as many rows as the table has, for count(*): no row is looked at.
 **
 ** When ORDER BY was consumed counting leading key columns as constant, and a number stands for several
-** texts there (lookup.c), rows are ordered by what follows these columns: keys are sorted so, and each range
-** gets its own scan, to be merged.
-** A count cursor that is asked for a column after all becomes a scan at its position.
+** texts there (lookup.c), rows are ordered by what follows these columns.
+** A count cursor that is asked for a column after all becomes a walk at its position.
 ** Thread rule: the connection's. */
 #include "cursor.h"
 
@@ -22,8 +20,9 @@
 #include "plan.h"
 #include "row.h"
 #include "vtab.h"
+#include "walk.h"
 
-enum mode { MODE_EMPTY, MODE_KEYS, MODE_SCAN, MODE_MERGE, MODE_COUNT };
+enum mode { MODE_EMPTY, MODE_KEYS, MODE_WALK, MODE_COUNT };
 
 /* Where a key stands when keys are ordered by their last columns. */
 struct place {
@@ -44,11 +43,8 @@ struct cursor {
   struct place *places; /* NULL: in key order */
   struct kv_value value;
   bool value_missing; /* exists: the key is there, the value was not fetched */
-  /* Scan and merge */
-  struct kv_scan **scans;
-  size_t scan_count;
-  size_t current; /* the scan whose row it is; scan_count at the end */
-  size_t range;   /* scan: the range it is in */
+  /* Walk */
+  struct colfam_walk walk;
   /* Count */
   int64_t rows;
 };
@@ -68,20 +64,18 @@ static int fail(struct cursor *cursor, kv_status status, const struct kv_err *er
 /* ---- Open and close */
 
 static void reset(struct cursor *cursor) {
-  for (size_t i = 0; i < cursor->scan_count; i++) kv_scan_close(cursor->scans[i]);
-  sqlite3_free(cursor->scans);
+  colfam_walk_release(&cursor->walk);
   sqlite3_free(cursor->places);
   kv_result_free(cursor->result);
   kv_value_release(&cursor->value);
   kv_view_unref(cursor->view);
   kv_batch_unref(cursor->batch);
-  cursor->scans = NULL;
   cursor->places = NULL;
   cursor->result = NULL;
   cursor->view = NULL;
   cursor->batch = NULL;
   memset(&cursor->value, 0, sizeof cursor->value);
-  cursor->scan_count = cursor->current = cursor->range = cursor->at = 0;
+  cursor->at = 0;
   cursor->value_missing = false;
   cursor->mode = MODE_EMPTY;
 }
@@ -103,25 +97,9 @@ int colfam_cursor_close(sqlite3_vtab_cursor *base) {
   return SQLITE_OK;
 }
 
-/* ---- Order by the last columns of the key */
-
+/* Rows are ordered by the last columns of their keys. */
 static bool cuts_prefix(const struct cursor *cursor) {
   return cursor->plan.order_from && cursor->lookup.widened;
-}
-
-static int cut_prefix(struct cursor *cursor, struct kv_slice *key) {
-  struct kv_buf scratch;
-  struct kv_datum datum;
-  struct kv_err err = {0};
-  kv_status status = KV_OK;
-  kv_buf_init(&scratch);
-  for (int i = 0; i < cursor->plan.order_from && status == KV_OK; i++) {
-    kv_buf_clear(&scratch);
-    status =
-        kv_key_decode(key, colfam_schema_key_part(schema_of(cursor), i), &scratch, &datum, &err);
-  }
-  kv_buf_release(&scratch);
-  return status == KV_OK ? SQLITE_OK : fail(cursor, status, &err);
 }
 
 /* ---- Keys */
@@ -149,12 +127,15 @@ static int compare_places(const void *a, const void *b) {
 
 static int sort_keys_by_rest(struct cursor *cursor) {
   size_t count = cursor->lookup.key_count;
+  struct kv_err err = {0};
   cursor->places = sqlite3_malloc64(sizeof *cursor->places * count);
   if (!cursor->places) return SQLITE_NOMEM;
   for (size_t i = 0; i < count; i++) {
-    cursor->places[i] = (struct place){cursor->lookup.keys[i], i};
-    int rc = cut_prefix(cursor, &cursor->places[i].rest);
-    if (rc != SQLITE_OK) return rc;
+    struct place *place = &cursor->places[i];
+    *place = (struct place){cursor->lookup.keys[i], i};
+    kv_status status =
+        colfam_key_cut(schema_of(cursor), cursor->plan.order_from, &place->rest, &err);
+    if (status != KV_OK) return fail(cursor, status, &err);
   }
   qsort(cursor->places, count, sizeof *cursor->places, compare_places);
   return SQLITE_OK;
@@ -188,189 +169,54 @@ static int start_keys(struct cursor *cursor) {
   return SQLITE_OK;
 }
 
-/* ---- Scan: one range, or several that follow one another */
+/* ---- Walk */
 
-static int open_scan(struct cursor *cursor, const struct kv_bounds *bounds) {
+/* Reads nothing yet. */
+static int open_walk(struct cursor *cursor) {
   struct kv_err err = {0};
-  struct kv_scan *scan = NULL;
-  kv_status status = kv_scan_open(cursor->view, cursor->batch, bounds, &scan, &err);
-  if (status != KV_OK) return fail(cursor, status, &err);
-  cursor->scans[cursor->scan_count++] = scan;
-  return SQLITE_OK;
-}
-
-static int begin_scan(struct cursor *cursor, struct kv_scan *scan) {
-  struct kv_err err = {0};
-  kv_status status = cursor->plan.backwards ? kv_scan_last(scan, &err) : kv_scan_first(scan, &err);
+  cursor->walk =
+      (struct colfam_walk){.view = cursor->view,
+                           .batch = cursor->batch,
+                           .ranges = &cursor->lookup.ranges,
+                           .schema = schema_of(cursor),
+                           .backwards = cursor->plan.backwards,
+                           .order_from = cuts_prefix(cursor) ? cursor->plan.order_from : 0};
+  kv_status status = colfam_walk_open(&cursor->walk, &err);
   return status == KV_OK ? SQLITE_OK : fail(cursor, status, &err);
 }
 
-/* Behind the bounds of a range. */
-static bool is_past(const struct kv_bounds *bounds, struct kv_slice key) {
-  return bounds->has_upper && kv_slice_compare(key, bounds->upper) >= 0;
-}
-
-static bool is_before(const struct kv_bounds *bounds, struct kv_slice key) {
-  return kv_slice_compare(key, bounds->lower) < 0;
-}
-
-/* Moves on to the next row that is in a range; false at the end. */
-static kv_status settle_forwards(struct cursor *cursor, bool *found, struct kv_err *err) {
-  struct kv_scan *scan = cursor->scans[0];
-  while (kv_scan_valid(scan) && cursor->range < cursor->lookup.range_count) {
-    struct kv_bounds bounds = colfam_lookup_range(&cursor->lookup, cursor->range);
-    if (is_past(&bounds, kv_scan_key(scan))) {
-      cursor->range++;
-    } else if (is_before(&bounds, kv_scan_key(scan))) {
-      kv_status status = kv_scan_seek(scan, bounds.lower, err);
-      if (status != KV_OK) return status;
-    } else {
-      bool moved;
-      size_t range = cursor->range;
-      kv_status status = colfam_lookup_skip(&cursor->lookup, range, scan, false, &moved, err);
-      *found = status == KV_OK && !moved;
-      if (status != KV_OK || !moved) return status;
-    }
-  }
-  *found = false;
-  return KV_OK;
-}
-
-static kv_status settle_backwards(struct cursor *cursor, bool *found, struct kv_err *err) {
-  struct kv_scan *scan = cursor->scans[0];
-  while (kv_scan_valid(scan) && cursor->range < cursor->lookup.range_count) {
-    size_t range = cursor->lookup.range_count - 1 - cursor->range;
-    struct kv_bounds bounds = colfam_lookup_range(&cursor->lookup, range);
-    if (is_before(&bounds, kv_scan_key(scan))) {
-      cursor->range++;
-    } else if (is_past(&bounds, kv_scan_key(scan))) {
-      kv_status status = colfam_seek_below(scan, bounds.upper, err);
-      if (status != KV_OK) return status;
-    } else {
-      bool moved;
-      kv_status status = colfam_lookup_skip(&cursor->lookup, range, scan, true, &moved, err);
-      *found = status == KV_OK && !moved;
-      if (status != KV_OK || !moved) return status;
-    }
-  }
-  *found = false;
-  return KV_OK;
-}
-
-/* The scan's own bounds are those of a single range. */
-static int settle(struct cursor *cursor) {
+static int start_walk(struct cursor *cursor) {
   struct kv_err err = {0};
-  bool found = kv_scan_valid(cursor->scans[0]);
-  kv_status status = KV_OK;
-  if (cursor->lookup.range_count > 1 || cursor->lookup.skips) {
-    status = cursor->plan.backwards ? settle_backwards(cursor, &found, &err)
-                                    : settle_forwards(cursor, &found, &err);
-  }
-  if (status != KV_OK) return fail(cursor, status, &err);
-  cursor->current = found ? 0 : cursor->scan_count;
-  return SQLITE_OK;
-}
-
-/* One scan over all ranges. */
-static int open_whole_scan(struct cursor *cursor) {
-  cursor->scans = sqlite3_malloc64(sizeof *cursor->scans);
-  if (!cursor->scans) return SQLITE_NOMEM;
-  struct kv_bounds all = colfam_lookup_range(&cursor->lookup, 0);
-  struct kv_bounds last = colfam_lookup_range(&cursor->lookup, cursor->lookup.range_count - 1);
-  all.upper = last.upper;
-  all.has_upper = last.has_upper;
-  return open_scan(cursor, &all);
-}
-
-static int start_scan(struct cursor *cursor) {
-  cursor->mode = MODE_SCAN;
-  if (!cursor->lookup.range_count) return SQLITE_OK;
-  int rc = cursor->scan_count ? SQLITE_OK : open_whole_scan(cursor);
-  if (rc == SQLITE_OK) rc = begin_scan(cursor, cursor->scans[0]);
-  return rc == SQLITE_OK ? settle(cursor) : rc;
-}
-
-/* ---- Merge: ranges ordered by the last columns of their keys */
-
-static int compare_scans(struct cursor *cursor, const struct kv_scan *a, const struct kv_scan *b,
-                         int *order) {
-  struct kv_slice x = kv_scan_key(a), y = kv_scan_key(b);
-  int rc = cut_prefix(cursor, &x);
-  if (rc == SQLITE_OK) rc = cut_prefix(cursor, &y);
-  *order = rc == SQLITE_OK ? kv_slice_compare(x, y) : 0;
-  if (cursor->plan.backwards) *order = -*order;
-  return rc;
-}
-
-static int choose_scan(struct cursor *cursor) {
-  size_t best = cursor->scan_count;
-  for (size_t i = 0; i < cursor->scan_count; i++) {
-    int order = -1;
-    if (!kv_scan_valid(cursor->scans[i])) continue;
-    if (best < cursor->scan_count) {
-      int rc = compare_scans(cursor, cursor->scans[i], cursor->scans[best], &order);
-      if (rc != SQLITE_OK) return rc;
-    }
-    if (order < 0) best = i;
-  }
-  cursor->current = best;
-  return SQLITE_OK;
-}
-
-/* A scan has its range's bounds: on to the next key in it that is wanted. */
-static int settle_scan(struct cursor *cursor, size_t index) {
-  struct kv_scan *scan = cursor->scans[index];
-  struct kv_err err = {0};
-  kv_status status = KV_OK;
-  bool moved = true;
-  while (status == KV_OK && moved && kv_scan_valid(scan))
-    status = colfam_lookup_skip(&cursor->lookup, index, scan, cursor->plan.backwards, &moved, &err);
+  int rc = cursor->walk.count ? SQLITE_OK : open_walk(cursor);
+  if (rc != SQLITE_OK) return rc;
+  cursor->mode = MODE_WALK;
+  kv_status status = colfam_walk_start(&cursor->walk, &err);
   return status == KV_OK ? SQLITE_OK : fail(cursor, status, &err);
 }
 
-static int start_merge(struct cursor *cursor) {
-  size_t count = cursor->lookup.range_count;
-  int rc = SQLITE_OK;
-  cursor->mode = MODE_MERGE;
-  cursor->scans = sqlite3_malloc64(sizeof *cursor->scans * (count + 1));
-  if (!cursor->scans) return SQLITE_NOMEM;
-  for (size_t i = 0; i < count && rc == SQLITE_OK; i++) {
-    struct kv_bounds bounds = colfam_lookup_range(&cursor->lookup, i);
-    rc = open_scan(cursor, &bounds);
-    if (rc == SQLITE_OK) rc = begin_scan(cursor, cursor->scans[i]);
-    if (rc == SQLITE_OK) rc = settle_scan(cursor, i);
-  }
-  return rc == SQLITE_OK ? choose_scan(cursor) : rc;
-}
-
-static int next_of_scan(struct cursor *cursor) {
+static int next_of_walk(struct cursor *cursor) {
   struct kv_err err = {0};
-  struct kv_scan *scan = cursor->scans[cursor->current];
-  kv_status status = cursor->plan.backwards ? kv_scan_prev(scan, &err) : kv_scan_next(scan, &err);
-  if (status != KV_OK) return fail(cursor, status, &err);
-  if (cursor->mode == MODE_SCAN) return settle(cursor);
-  int rc = settle_scan(cursor, cursor->current);
-  return rc == SQLITE_OK ? choose_scan(cursor) : rc;
+  kv_status status = colfam_walk_next(&cursor->walk, &err);
+  return status == KV_OK ? SQLITE_OK : fail(cursor, status, &err);
 }
 
 /* ---- Count */
 
-/* A pending batch may change before a column is asked for: the scan that would give it is opened, which
-** reads nothing yet. */
+/* A pending batch may change before a column is asked for: the walk that would give it is opened. */
 static int start_count(struct cursor *cursor) {
   cursor->rows = kv_view_rows(cursor->view);
   cursor->mode = MODE_COUNT;
   if (!cursor->batch) return SQLITE_OK;
   cursor->rows += kv_batch_rows_delta(cursor->batch);
-  return kv_batch_count(cursor->batch) ? open_whole_scan(cursor) : SQLITE_OK;
+  return kv_batch_count(cursor->batch) ? open_walk(cursor) : SQLITE_OK;
 }
 
-static int count_to_scan(struct cursor *cursor) {
+static int count_to_walk(struct cursor *cursor) {
   size_t skip = cursor->at;
-  int rc = start_scan(cursor);
-  for (; rc == SQLITE_OK && skip && cursor->current < cursor->scan_count; skip--)
-    rc = next_of_scan(cursor);
-  if (rc == SQLITE_OK && cursor->current == cursor->scan_count)
+  int rc = start_walk(cursor);
+  for (; rc == SQLITE_OK && skip && colfam_walk_valid(&cursor->walk); skip--)
+    rc = next_of_walk(cursor);
+  if (rc == SQLITE_OK && !colfam_walk_valid(&cursor->walk))
     rc =
         colfam_vtab_error(vtab_of(cursor), SQLITE_CORRUPT_VTAB,
                           "table %s: fewer rows than its row count says", schema_of(cursor)->table);
@@ -378,11 +224,6 @@ static int count_to_scan(struct cursor *cursor) {
 }
 
 /* ---- Walking */
-
-static bool wants_keys(const struct colfam_plan *plan) {
-  return plan->kind == COLFAM_PLAN_GET || plan->kind == COLFAM_PLAN_EXISTS ||
-         plan->kind == COLFAM_PLAN_MULTI_GET;
-}
 
 static int start(struct cursor *cursor, sqlite3_value **argv) {
   struct kv_batch *batch;
@@ -394,10 +235,10 @@ static int start(struct cursor *cursor, sqlite3_value **argv) {
   cursor->lookup.batch = cursor->batch;
   rc = colfam_lookup_run(&cursor->lookup, &cursor->plan, argv);
   if (rc != SQLITE_OK) return rc;
-  if (wants_keys(&cursor->plan)) return cursor->lookup.key_count ? start_keys(cursor) : SQLITE_OK;
+  if (cursor->lookup.by_key) return cursor->lookup.key_count ? start_keys(cursor) : SQLITE_OK;
   if (cursor->plan.kind == COLFAM_PLAN_COUNT && kv_view_rows(cursor->view) >= 0)
     return start_count(cursor);
-  return cuts_prefix(cursor) ? start_merge(cursor) : start_scan(cursor);
+  return start_walk(cursor);
 }
 
 int colfam_cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, int argc,
@@ -416,9 +257,8 @@ int colfam_cursor_eof(sqlite3_vtab_cursor *base) {
   switch (cursor->mode) {
     case MODE_KEYS:
       return cursor->at >= cursor->lookup.key_count;
-    case MODE_SCAN:
-    case MODE_MERGE:
-      return cursor->current >= cursor->scan_count;
+    case MODE_WALK:
+      return !colfam_walk_valid(&cursor->walk);
     case MODE_COUNT:
       return (int64_t)cursor->at >= cursor->rows;
     case MODE_EMPTY:
@@ -427,13 +267,9 @@ int colfam_cursor_eof(sqlite3_vtab_cursor *base) {
   return 1;
 }
 
-static bool is_scanning(const struct cursor *cursor) {
-  return cursor->mode == MODE_SCAN || cursor->mode == MODE_MERGE;
-}
-
 int colfam_cursor_next(sqlite3_vtab_cursor *base) {
   struct cursor *cursor = (struct cursor *)base;
-  if (is_scanning(cursor)) return next_of_scan(cursor);
+  if (cursor->mode == MODE_WALK) return next_of_walk(cursor);
   cursor->at++;
   if (cursor->mode == MODE_KEYS) skip_absent_keys(cursor);
   return SQLITE_OK;
@@ -442,10 +278,10 @@ int colfam_cursor_next(sqlite3_vtab_cursor *base) {
 /* ---- The current row */
 
 static int row_key(struct cursor *cursor, struct kv_slice *key) {
-  int rc = cursor->mode == MODE_COUNT ? count_to_scan(cursor) : SQLITE_OK;
+  int rc = cursor->mode == MODE_COUNT ? count_to_walk(cursor) : SQLITE_OK;
   if (rc != SQLITE_OK) return rc;
   *key = cursor->mode == MODE_KEYS ? cursor->lookup.keys[key_index(cursor)]
-                                   : kv_scan_key(cursor->scans[cursor->current]);
+                                   : colfam_walk_key(&cursor->walk);
   return SQLITE_OK;
 }
 
@@ -462,8 +298,8 @@ static int fetch_value(struct cursor *cursor) {
 }
 
 static int row_value(struct cursor *cursor, struct kv_slice *value) {
-  if (is_scanning(cursor)) {
-    *value = kv_scan_value(cursor->scans[cursor->current]);
+  if (cursor->mode == MODE_WALK) {
+    *value = colfam_walk_value(&cursor->walk);
     return SQLITE_OK;
   }
   if (cursor->result) {
@@ -496,7 +332,7 @@ int colfam_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, in
   struct cursor *cursor = (struct cursor *)base;
   const struct colfam_schema *schema = schema_of(cursor);
   struct kv_slice key;
-  if (column == schema->command_column) return SQLITE_OK;
+  if (column == schema->command_column || column == schema->keys_column) return SQLITE_OK;
   int rc = row_key(cursor, &key);
   if (rc != SQLITE_OK) return rc;
   if (column < schema->column_count) return declared_column(cursor, key, column, context);

@@ -40,21 +40,25 @@ void colfam_key_values_release(struct colfam_key_values *values) {
   values->echo = NULL;
 }
 
-static int bind(sqlite3_stmt *echo, const struct colfam_value *value) {
-  if (value->type == SQLITE_INTEGER) return sqlite3_bind_int64(echo, 1, value->integer);
-  if (value->type == SQLITE_FLOAT) return sqlite3_bind_double(echo, 1, value->real);
-  return sqlite3_bind_text64(echo, 1, value->size ? value->bytes : "", (sqlite3_uint64)value->size,
+static int bind(sqlite3_stmt *stmt, const struct colfam_value *value) {
+  if (value->type == SQLITE_INTEGER) return sqlite3_bind_int64(stmt, 1, value->integer);
+  if (value->type == SQLITE_FLOAT) return sqlite3_bind_double(stmt, 1, value->real);
+  return sqlite3_bind_text64(stmt, 1, value->size ? value->bytes : "", (sqlite3_uint64)value->size,
                              SQLITE_STATIC, SQLITE_UTF8);
+}
+
+static int echo(struct colfam_key_values *values, const struct colfam_value *value) {
+  int rc = SQLITE_OK;
+  if (!values->echo) rc = sqlite3_prepare_v2(values->db, "SELECT ?1", -1, &values->echo, NULL);
+  if (rc == SQLITE_OK) rc = bind(values->echo, value);
+  return rc == SQLITE_OK ? sqlite3_step(values->echo) : rc;
 }
 
 /* The statement's own value, not a copy: a copy has no connection, which conversions ask for. */
 static int append_converted(struct colfam_key_values *values, struct kv_buf *key,
                             const struct colfam_schema *schema, int i,
                             const struct colfam_value *value, bool *possible) {
-  int rc = SQLITE_OK;
-  if (!values->echo) rc = sqlite3_prepare_v2(values->db, "SELECT ?1", -1, &values->echo, NULL);
-  if (rc == SQLITE_OK) rc = bind(values->echo, value);
-  if (rc == SQLITE_OK) rc = sqlite3_step(values->echo);
+  int rc = echo(values, value);
   if (rc == SQLITE_ROW)
     rc = colfam_key_append_sql(key, schema, i, sqlite3_column_value(values->echo, 0), possible);
   sqlite3_reset(values->echo);
@@ -94,4 +98,14 @@ int colfam_key_append_value(struct colfam_key_values *values, struct kv_buf *key
     return append_converted(values, key, schema, i, value, possible);
   struct kv_datum datum = datum_of(value);
   return append(key, schema, i, &datum, possible);
+}
+
+int colfam_key_values_real(struct colfam_key_values *values, struct kv_slice text, double *real) {
+  struct colfam_value value = {
+      .type = SQLITE_TEXT, .bytes = text.data, .size = (sqlite3_int64)text.size};
+  int rc = echo(values, &value);
+  if (rc != SQLITE_ROW) return rc;
+  *real = sqlite3_column_double(values->echo, 0);
+  sqlite3_reset(values->echo);
+  return SQLITE_OK;
 }

@@ -26,5 +26,7 @@ void colfam_key_values_release(struct colfam_key_values *values);
 int colfam_key_append_value(struct colfam_key_values *values, struct kv_buf *key,
                             const struct colfam_schema *schema, int i,
                             const struct colfam_value *value, bool *possible);
+/* The number that SQLite reads from a text. */
+int colfam_key_values_real(struct colfam_key_values *values, struct kv_slice text, double *real);
 
 #endif

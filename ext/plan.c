@@ -1,190 +1,247 @@
 /* See plan.h. How constraints become a plan:
 **
 ** Key columns are bound from the left by = (or IS, or an IN list) as far as it goes; the next one by a lower
-** and an upper bound. One list is taken as a whole. For further lists SQLite calls xFilter once a value and
-** tests rows against the bare value, without the affinity that IN has: right for columns of a numeric type,
-** wrong for others, which are therefore not bound by a second list. Constraints with another collation than
-** the key column's own, unusable ones and unknown operators are left alone. None is ever omitted: SQLite tests every
-** row again, since a plan may read more than asked (lookup.h). LIMIT and OFFSET are never consumed.
+** and an upper bound. IN lists are taken as a whole. Unusable constraints and unknown operators are left
+** alone, and so are those with another collation than the key column's: but equality by BINARY, which is
+** stricter than any. None is ever omitted: SQLite tests every row again, since a plan may read more than
+** asked (lookup.h). LIMIT and OFFSET are never consumed.
 **
-** A text bound beside LIKE or GLOB may be SQLite's own invention and then says nothing about keys that are
-** no text, so such columns are not bounded. Thread rule: the
-** connection's. */
+** SQLite derives two bounds from the start of a LIKE or GLOB pattern, a literal text and its successor. These
+** speak of texts only, although the pattern matches blobs too: two literal bounds that look so are marked
+** (`pattern`), whoever made them. Under NOCASE they serve any column that is TEXT (ranges.c).
+**
+** colfam_keys = ? comes before all this: it is the one constraint that nobody but the plan can test. Thread
+** rule: the connection's. */
 #include "plan.h"
 
-#include <math.h>
+#include <string.h>
 
-#include "table.h"
+#include "planner.h"
 
-enum {
-  POSITION_BITS = 7,
-  KEY_COLUMNS_MAX = (1 << POSITION_BITS) - 2, /* that a plan binds */
-  LIST_TERMS_MAX = 32                         /* constraints that sqlite3_vtab_in can tell apart */
-};
+/* Constraints that sqlite3_vtab_in can tell apart. */
+enum { LIST_TERMS_MAX = 32 };
 
-/* ---- The code */
+/* ---- The code: kind, flags, counts, lists, from the low bits on */
+
+enum { COUNT_BITS = 5, FLAGS_AT = 3, EQUAL_AT = 10, FROM_AT = 15, LISTS_AT = 20 };
 
 int colfam_plan_encode(const struct colfam_plan *plan) {
-  int positions = plan->equal_count;
-  positions = positions << POSITION_BITS | (plan->in_at + 1);
-  positions = positions << POSITION_BITS | plan->order_from;
-  return (int)plan->kind | plan->has_lower << 3 | plan->lower_open << 4 | plan->has_upper << 5 |
-         plan->upper_open << 6 | plan->backwards << 7 | positions << 8 | plan->upper_plain << 29;
+  unsigned flags = (unsigned)(plan->has_lower | plan->lower_open << 1 | plan->has_upper << 2 |
+                              plan->upper_open << 3 | plan->upper_plain << 4 | plan->pattern << 5 |
+                              plan->backwards << 6);
+  return (int)((unsigned)plan->kind | flags << FLAGS_AT | (unsigned)plan->equal_count << EQUAL_AT |
+               (unsigned)plan->order_from << FROM_AT | plan->lists << LISTS_AT);
 }
 
 void colfam_plan_decode(int idx_num, struct colfam_plan *plan) {
-  int positions = idx_num >> 8, mask = (1 << POSITION_BITS) - 1;
-  *plan = (struct colfam_plan){.kind = (enum colfam_plan_kind)(idx_num & 7),
-                               .has_lower = idx_num >> 3 & 1,
-                               .lower_open = idx_num >> 4 & 1,
-                               .has_upper = idx_num >> 5 & 1,
-                               .upper_open = idx_num >> 6 & 1,
-                               .backwards = idx_num >> 7 & 1,
-                               .upper_plain = idx_num >> 29 & 1,
-                               .order_from = positions & mask,
-                               .in_at = (positions >> POSITION_BITS & mask) - 1,
-                               .equal_count = positions >> 2 * POSITION_BITS & mask};
+  unsigned code = (unsigned)idx_num, flags = code >> FLAGS_AT, count = (1 << COUNT_BITS) - 1;
+  *plan = (struct colfam_plan){.kind = (enum colfam_plan_kind)(code & 7),
+                               .has_lower = flags & 1,
+                               .lower_open = flags >> 1 & 1,
+                               .has_upper = flags >> 2 & 1,
+                               .upper_open = flags >> 3 & 1,
+                               .upper_plain = flags >> 4 & 1,
+                               .pattern = flags >> 5 & 1,
+                               .backwards = flags >> 6 & 1,
+                               .equal_count = (int)(code >> EQUAL_AT & count),
+                               .order_from = (int)(code >> FROM_AT & count),
+                               .lists = code >> LISTS_AT};
 }
 
 /* ---- Constraints */
 
-struct planner {
-  const struct colfam_schema *schema;
-  sqlite3_index_info *info;
-  struct colfam_plan plan;
-  int key_count;  /* columns of the key, 1 for a rowid */
-  int lower_term; /* constraint numbers, -1 without */
-  int upper_term;
-  bool key_only; /* no value column is used */
-};
-
-/* Position in the key of a vtab column; -1 for other columns. */
-static int key_position(const struct colfam_schema *schema, int column) {
+int colfam_planner_position(const struct colfam_planner *planner, int column) {
+  const struct colfam_schema *schema = planner->schema;
   if (schema->key_form == COLFAM_KEY_ROWID)
     return column < 0 || column == schema->rowid_column ? 0 : -1;
   return column < 0 || column >= schema->column_count ? -1 : schema->columns[column].key_index;
 }
 
-static enum colfam_affinity key_affinity(const struct colfam_schema *schema, int position) {
-  if (schema->key_form == COLFAM_KEY_ROWID) return COLFAM_AFF_INTEGER;
-  return schema->columns[schema->key_columns[position]].affinity;
+bool colfam_planner_is_numeric(const struct colfam_planner *planner, int position) {
+  return colfam_schema_key_affinity(planner->schema, position) >= COLFAM_AFF_NUMERIC;
 }
 
-static bool is_numeric(const struct colfam_schema *schema, int position) {
-  return key_affinity(schema, position) >= COLFAM_AFF_NUMERIC;
+bool colfam_planner_is_list(const struct colfam_planner *planner, int position) {
+  return planner->plan.lists >> position & 1;
 }
 
 static bool is_list(sqlite3_index_info *info, int term) {
   return sqlite3_libversion_number() >= 3038000 && sqlite3_vtab_in(info, term, -1);
 }
 
-/* Rowids are no texts: to them all collations are one. */
-static bool collates(const struct planner *planner, int term, int position) {
-  const struct colfam_schema *schema = planner->schema;
-  return schema->key_form == COLFAM_KEY_ROWID ||
-         sqlite3_stricmp(sqlite3_vtab_collation(planner->info, term),
-                         colfam_schema_key_collation(schema, position)) == 0;
+/* The right side when the SQL has it as a literal text, else NULL. */
+static sqlite3_value *literal_text(const struct colfam_planner *planner, int term) {
+  sqlite3_value *value = NULL;
+  if (sqlite3_libversion_number() < 3038000) return NULL;
+  if (sqlite3_vtab_rhs_value(planner->info, term, &value) != SQLITE_OK || !value) return NULL;
+  return sqlite3_value_type(value) == SQLITE_TEXT ? value : NULL;
 }
 
-/* Whether the term bounds this key column by one of two operators, as memcmp does. */
-static bool serves(const struct planner *planner, int term, int position, int op, int other_op) {
+/* Whether the term compares this key column by one of two operators. */
+static bool compares(const struct colfam_planner *planner, int term, int position, int op,
+                     int other_op) {
   const struct sqlite3_index_constraint *constraint = &planner->info->aConstraint[term];
   return constraint->usable && (constraint->op == op || constraint->op == other_op) &&
-         key_position(planner->schema, constraint->iColumn) == position &&
-         collates(planner, term, position);
+         colfam_planner_position(planner, constraint->iColumn) == position;
 }
 
-/* The first term that serves, -1 without. */
-static int find_term(const struct planner *planner, int position, int op, int other_op) {
-  for (int i = 0; i < planner->info->nConstraint; i++)
-    if (serves(planner, i, position, op, other_op)) return i;
-  return -1;
+static bool has_collation(const struct colfam_planner *planner, int term, const char *name) {
+  return sqlite3_stricmp(sqlite3_vtab_collation(planner->info, term), name) == 0;
 }
 
-/* A plain = rather than a list. Beyond LIST_TERMS_MAX the two cannot be told apart. */
-static int find_equal(const struct planner *planner, int position) {
+/* Rowids are no texts: to them all collations are one. */
+static bool has_own_collation(const struct colfam_planner *planner, int term, int position) {
+  return planner->schema->key_form == COLFAM_KEY_ROWID ||
+         has_collation(planner, term, colfam_schema_key_collation(planner->schema, position));
+}
+
+/* A plain = rather than a list. Beyond LIST_TERMS_MAX the two cannot be told apart, and of a list not taken
+** as a whole SQLite tests rows against the bare values, without the affinity that IN has: right for numeric
+** columns only. */
+static int find_equal(const struct colfam_planner *planner, int position) {
   int op = SQLITE_INDEX_CONSTRAINT_EQ, is = SQLITE_INDEX_CONSTRAINT_IS, found = -1;
   for (int i = 0; i < planner->info->nConstraint; i++) {
-    if (!serves(planner, i, position, op, is)) continue;
-    if (i >= LIST_TERMS_MAX && !is_numeric(planner->schema, position)) continue;
+    if (!compares(planner, i, position, op, is)) continue;
+    if (!has_own_collation(planner, i, position) && !has_collation(planner, i, "BINARY")) continue;
+    if (i >= LIST_TERMS_MAX && !colfam_planner_is_numeric(planner, position) &&
+        !literal_text(planner, i))
+      continue;
     if (!is_list(planner->info, i)) return i;
-    if (found < 0) found = i;
+    if (found < 0 && position < COLFAM_PLAN_LIST_COLUMNS_MAX) found = i;
   }
   return found;
 }
 
-static bool has_pattern(const struct planner *planner, int position) {
-  for (int i = 0; i < planner->info->nConstraint; i++) {
-    const struct sqlite3_index_constraint *constraint = &planner->info->aConstraint[i];
-    bool pattern = constraint->op == SQLITE_INDEX_CONSTRAINT_LIKE ||
-                   constraint->op == SQLITE_INDEX_CONSTRAINT_GLOB;
-    if (pattern && key_position(planner->schema, constraint->iColumn) == position) return true;
+/* Hands the term's right side to xFilter as its next argument. */
+static void use_term(struct colfam_planner *planner, int term, int *argc) {
+  planner->info->aConstraintUsage[term].argvIndex = ++*argc;
+}
+
+/* ---- Bounds */
+
+static uint8_t fold(uint8_t byte) {
+  return byte >= 'A' && byte <= 'Z' ? byte - 'A' + 'a' : byte;
+}
+
+/* Whether `end` is `start` with a last byte that is one more, in any case of letters for NOCASE. */
+static bool is_successor(struct kv_slice start, struct kv_slice end, bool nocase) {
+  if (!start.size || start.size != end.size) return false;
+  for (size_t i = 0; i < start.size; i++) {
+    uint8_t a = start.data[i], b = end.data[i];
+    if (nocase) a = fold(a);
+    if (i + 1 == start.size) return a != 0xff && b == a + 1;
+    if (a != (nocase ? fold(b) : b)) return false;
   }
   return false;
 }
 
-/* Hands the term's right side to xFilter as its next argument. */
-static void use_term(struct planner *planner, int term, int *argc) {
-  planner->info->aConstraintUsage[term].argvIndex = ++*argc;
+static struct kv_slice text_of(sqlite3_value *value) {
+  const unsigned char *text = sqlite3_value_text(value);
+  return kv_slice_of(text, text ? (size_t)sqlite3_value_bytes(value) : 0);
 }
 
-/* A text in the SQL has no numeric affinity. */
-static bool is_literal_text(const struct planner *planner, int term) {
-  sqlite3_value *value = NULL;
-  return sqlite3_vtab_rhs_value(planner->info, term, &value) == SQLITE_OK && value &&
-         sqlite3_value_type(value) == SQLITE_TEXT;
+/* Bounds with another collation than the column's hold for its bytes too, given that they are of a pattern:
+** but where keys are folded otherwise, or numbers are matched by their texts. */
+static bool pattern_serves(const struct colfam_planner *planner, int term, int position) {
+  const char *own = colfam_schema_key_collation(planner->schema, position);
+  if (has_collation(planner, term, own)) return true;
+  return colfam_schema_key_affinity(planner->schema, position) == COLFAM_AFF_TEXT &&
+         sqlite3_stricmp(own, "RTRIM") != 0;
 }
 
-static void bind_bounds(struct planner *planner, int position, int *argc) {
+static bool is_pattern(const struct colfam_planner *planner, int position, int lower, int upper) {
+  bool nocase = has_collation(planner, lower, "NOCASE");
+  if (!nocase && !has_collation(planner, lower, "BINARY")) return false;
+  if (!has_collation(planner, upper, nocase ? "NOCASE" : "BINARY")) return false;
+  sqlite3_value *start = literal_text(planner, lower), *end = literal_text(planner, upper);
+  return start && end && is_successor(text_of(start), text_of(end), nocase) &&
+         pattern_serves(planner, lower, position);
+}
+
+static bool find_pattern(const struct colfam_planner *planner, int position, int *lower,
+                         int *upper) {
+  int count = planner->info->nConstraint;
+  int ge = SQLITE_INDEX_CONSTRAINT_GE, lt = SQLITE_INDEX_CONSTRAINT_LT;
+  for (*lower = 0; *lower < count; ++*lower) {
+    if (!compares(planner, *lower, position, ge, ge) || !literal_text(planner, *lower)) continue;
+    for (*upper = 0; *upper < count; ++*upper)
+      if (compares(planner, *upper, position, lt, lt) &&
+          is_pattern(planner, position, *lower, *upper))
+        return true;
+  }
+  return false;
+}
+
+/* The first term that bounds the column, -1 without. */
+static int find_bound(const struct colfam_planner *planner, int position, int op, int other_op) {
+  for (int i = 0; i < planner->info->nConstraint; i++)
+    if (compares(planner, i, position, op, other_op) && has_own_collation(planner, i, position))
+      return i;
+  return -1;
+}
+
+static void bind_bounds(struct colfam_planner *planner, int position, int *argc) {
   struct colfam_plan *plan = &planner->plan;
-  if (has_pattern(planner, position)) return;
-  planner->lower_term =
-      find_term(planner, position, SQLITE_INDEX_CONSTRAINT_GT, SQLITE_INDEX_CONSTRAINT_GE);
-  planner->upper_term =
-      find_term(planner, position, SQLITE_INDEX_CONSTRAINT_LT, SQLITE_INDEX_CONSTRAINT_LE);
   const struct sqlite3_index_constraint *terms = planner->info->aConstraint;
-  if (planner->lower_term >= 0) {
+  int lower, upper;
+  plan->pattern = find_pattern(planner, position, &lower, &upper);
+  if (!plan->pattern) {
+    lower = find_bound(planner, position, SQLITE_INDEX_CONSTRAINT_GT, SQLITE_INDEX_CONSTRAINT_GE);
+    upper = find_bound(planner, position, SQLITE_INDEX_CONSTRAINT_LT, SQLITE_INDEX_CONSTRAINT_LE);
+  }
+  if (lower >= 0) {
     plan->has_lower = true;
-    plan->lower_open = terms[planner->lower_term].op == SQLITE_INDEX_CONSTRAINT_GT;
-    use_term(planner, planner->lower_term, argc);
+    plan->lower_open = terms[lower].op == SQLITE_INDEX_CONSTRAINT_GT;
+    use_term(planner, lower, argc);
   }
-  if (planner->upper_term >= 0) {
+  if (upper >= 0) {
     plan->has_upper = true;
-    plan->upper_open = terms[planner->upper_term].op == SQLITE_INDEX_CONSTRAINT_LT;
-    plan->upper_plain = is_literal_text(planner, planner->upper_term);
-    use_term(planner, planner->upper_term, argc);
+    plan->upper_open = terms[upper].op == SQLITE_INDEX_CONSTRAINT_LT;
+    plan->upper_plain = literal_text(planner, upper) != NULL;
+    use_term(planner, upper, argc);
   }
 }
 
-static void take_list(struct planner *planner, int term, int position) {
-  sqlite3_vtab_in(planner->info, term, 1);
-  planner->plan.in_at = position;
-}
-
-/* The list is taken for a column that is not numeric, or else for the last one that has a list. */
-static void bind_key(struct planner *planner) {
+static void bind_key(struct colfam_planner *planner) {
   struct colfam_plan *plan = &planner->plan;
-  int argc = 0, position = 0, list_term = -1, list_position = -1;
-  for (; position < planner->key_count && position < KEY_COLUMNS_MAX; position++) {
+  int argc = 0, position = 0;
+  for (; position < planner->key_count && position < COLFAM_PLAN_COLUMNS_MAX; position++) {
     int term = find_equal(planner, position);
     if (term < 0) break;
     if (is_list(planner->info, term)) {
-      bool numeric = is_numeric(planner->schema, position);
-      if (!numeric && plan->in_at >= 0) break;
-      if (!numeric) take_list(planner, term, position);
-      list_term = term;
-      list_position = position;
+      sqlite3_vtab_in(planner->info, term, 1);
+      plan->lists |= 1u << position;
     }
     use_term(planner, term, &argc);
   }
   plan->equal_count = position;
-  if (plan->in_at < 0 && list_term >= 0) take_list(planner, list_term, list_position);
   if (position < planner->key_count) bind_bounds(planner, position, &argc);
+}
+
+/* ---- Packed keys */
+
+/* Binds colfam_keys = ?, when it is there. It reads as NULL, so SQLite must not test it. */
+static int bind_packed(struct colfam_planner *planner, struct colfam_vtab *vtab) {
+  for (int i = 0; i < planner->info->nConstraint; i++) {
+    const struct sqlite3_index_constraint *constraint = &planner->info->aConstraint[i];
+    if (constraint->iColumn != planner->schema->keys_column ||
+        constraint->op != SQLITE_INDEX_CONSTRAINT_EQ)
+      continue;
+    if (planner->plan.kind == COLFAM_PLAN_PACKED || is_list(planner->info, i))
+      return colfam_vtab_error(vtab, SQLITE_ERROR,
+                               "table %s: colfam_keys can be compared once, by =, with one value",
+                               planner->schema->table);
+    if (!constraint->usable) return SQLITE_CONSTRAINT;
+    planner->plan.kind = COLFAM_PLAN_PACKED;
+    planner->info->aConstraintUsage[i].argvIndex = 1;
+    planner->info->aConstraintUsage[i].omit = 1;
+  }
+  return SQLITE_OK;
 }
 
 /* ---- What is used */
 
-static bool uses_only_key(const struct planner *planner) {
+static bool uses_only_key(const struct colfam_planner *planner) {
   const struct colfam_schema *schema = planner->schema;
   sqlite3_uint64 used = planner->info->colUsed;
   for (int i = 0; i < schema->column_count; i++) {
@@ -195,7 +252,7 @@ static bool uses_only_key(const struct planner *planner) {
 }
 
 /* Only LIMIT and OFFSET may stand beside a plan that looks at no row. */
-static bool is_unconstrained(const struct planner *planner) {
+static bool is_unconstrained(const struct colfam_planner *planner) {
   for (int i = 0; i < planner->info->nConstraint; i++) {
     int op = planner->info->aConstraint[i].op;
     if (op != SQLITE_INDEX_CONSTRAINT_LIMIT && op != SQLITE_INDEX_CONSTRAINT_OFFSET) return false;
@@ -216,153 +273,27 @@ static sqlite3_uint64 always_used(const struct colfam_schema *schema) {
 }
 
 /* count(*) uses no column. What else may do so reads rows after all when it asks for one (cursor.c). */
-static bool is_count(const struct planner *planner) {
+static bool is_count(const struct colfam_planner *planner) {
   return !(planner->info->colUsed & ~always_used(planner->schema)) && !planner->info->nOrderBy &&
          planner->schema->options.track_rows && is_unconstrained(planner);
 }
 
-/* As likely as not `SELECT k`; nobody asks for a hidden key. */
-static bool may_read_keys(const struct planner *planner) {
-  return planner->schema->key_form == COLFAM_KEY_COLUMN && planner->info->colUsed;
-}
-
-static enum colfam_plan_kind choose_kind(const struct planner *planner) {
+static enum colfam_plan_kind choose_kind(const struct colfam_planner *planner) {
   const struct colfam_plan *plan = &planner->plan;
   if (plan->equal_count == planner->key_count) {
-    if (plan->in_at >= 0) return COLFAM_PLAN_MULTI_GET;
+    if (plan->lists) return COLFAM_PLAN_MULTI_GET;
     return planner->key_only ? COLFAM_PLAN_EXISTS : COLFAM_PLAN_GET;
   }
   if (plan->equal_count || plan->has_lower || plan->has_upper) return COLFAM_PLAN_RANGE;
   return is_count(planner) ? COLFAM_PLAN_COUNT : COLFAM_PLAN_SCAN;
 }
 
-/* ---- Order */
-
-/* Walks ORDER BY along the key. A column bound by = counts as constant, but one that is not of a numeric
-** type only together with all columns before it, as a prefix that the cursor cuts off (order_from). A
-** column bound by the list is not constant. */
-struct order {
-  int position; /* key columns before it are done with */
-  int first;    /* the first key column that orders */
-  int from;     /* behind the last skipped column that is not numeric */
-  bool any, backwards;
-};
-
-static bool is_constant(const struct planner *planner, int position) {
-  return position < planner->plan.equal_count && position != planner->plan.in_at;
-}
-
-static void skip_constants(const struct planner *planner, struct order *order, int until) {
-  while (order->position < until && is_constant(planner, order->position)) {
-    if (!is_numeric(planner->schema, order->position)) order->from = order->position + 1;
-    order->position++;
-  }
-}
-
-static bool is_descending(const struct colfam_schema *schema, int position) {
-  return colfam_schema_key_part(schema, position).descending;
-}
-
-/* Whether the term's column is one that is done with already and adds no order. */
-static bool is_redundant(const struct planner *planner, const struct order *order, int position) {
-  bool constant = is_constant(planner, position) && is_numeric(planner->schema, position);
-  return constant || (order->any && position >= order->first && position < order->position);
-}
-
-static bool take_order_term(const struct planner *planner, struct order *order, int term) {
-  int position = key_position(planner->schema, planner->info->aOrderBy[term].iColumn);
-  if (position < 0) {
-    skip_constants(planner, order, planner->key_count);
-    return order->position == planner->key_count && !order->from;
-  }
-  if (position < order->position) return is_redundant(planner, order, position);
-  skip_constants(planner, order, position);
-  if (position != order->position) return false;
-  bool backwards =
-      (planner->info->aOrderBy[term].desc != 0) != is_descending(planner->schema, position);
-  if (order->any && backwards != order->backwards) return false;
-  if (!order->any) order->first = position;
-  order->any = true;
-  order->backwards = backwards;
-  order->position++;
+/* At most one row can be found: a number compared with a text key may find several. */
+static bool finds_one_row(const struct colfam_planner *planner) {
+  if (planner->plan.equal_count < planner->key_count || planner->plan.lists) return false;
+  for (int i = 0; i < planner->key_count; i++)
+    if (!colfam_planner_is_numeric(planner, i)) return false;
   return true;
-}
-
-/* Terms behind the whole key add nothing: keys are unique. */
-static bool order_is_done(const struct planner *planner, const struct order *order) {
-  return order->position == planner->key_count && order->any && !order->from;
-}
-
-/* GROUP BY and DISTINCT ask for equal rows side by side: in the key's own direction. */
-static bool direction_matters(sqlite3_index_info *info) {
-  if (sqlite3_libversion_number() < 3038000) return true;
-  int distinct = sqlite3_vtab_distinct(info);
-  return distinct != 1 && distinct != 2;
-}
-
-static void consume_order(struct planner *planner) {
-  struct order order = {0};
-  for (int i = 0; i < planner->info->nOrderBy && !order_is_done(planner, &order); i++)
-    if (!take_order_term(planner, &order, i)) return;
-  if (order.from > order.first && order.any) return;
-  planner->info->orderByConsumed = planner->info->nOrderBy > 0;
-  planner->plan.backwards = order.backwards && direction_matters(planner->info);
-  planner->plan.order_from = order.from;
-}
-
-/* ---- Costs: one unit is about one row of a scan */
-
-enum { KEYS_IN_LIST = 25 }; /* as SQLite assumes */
-
-/* A small table may have grown when the statement runs again. */
-static double rows_of_table(const sqlite3_vtab *base) {
-  const struct colfam_table *table = ((const struct colfam_vtab *)base)->table;
-  if (!table || !table->view) return 1000000;
-  return fmax((double)kv_view_entries_estimate(table->view), 1000);
-}
-
-/* Each column of an equal prefix takes its share of the key's power to tell rows apart; a bound leaves a
-** quarter, two of them a 64th, as SQLite reckons. */
-static double rows_of_range(const struct planner *planner, double rows) {
-  const struct colfam_plan *plan = &planner->plan;
-  double left = (double)(planner->key_count - plan->equal_count) / planner->key_count;
-  double found = pow(rows, left);
-  if (plan->has_lower && plan->has_upper) return fmax(found / 64, 1);
-  return plan->has_lower || plan->has_upper ? fmax(found / 4, 1) : fmax(found, 1);
-}
-
-/* A list must cost less than two values by themselves, or SQLite runs `k = 1 OR k = 2` as two. */
-static void set_cost(struct planner *planner, double table_rows) {
-  double seek = 4 + log2(table_rows + 1) / 2;
-  double rows = 1, cost = seek;
-  switch (planner->plan.kind) {
-    case COLFAM_PLAN_SCAN:
-      rows = table_rows;
-      cost = seek + rows;
-      break;
-    case COLFAM_PLAN_COUNT:
-      rows = table_rows;
-      cost = seek + (may_read_keys(planner) ? rows : rows / 4);
-      break;
-    case COLFAM_PLAN_RANGE:
-      rows = rows_of_range(planner, table_rows);
-      cost = seek + rows;
-      if (planner->plan.in_at < 0) break;
-      cost *= 1.5;
-      rows = fmin(rows * KEYS_IN_LIST, table_rows);
-      break;
-    case COLFAM_PLAN_MULTI_GET:
-      rows = fmin(KEYS_IN_LIST, table_rows);
-      cost = planner->key_only ? seek * 0.75 : seek * 1.5;
-      break;
-    case COLFAM_PLAN_EXISTS:
-      cost = seek / 2;
-      break;
-    case COLFAM_PLAN_GET:
-      break;
-  }
-  planner->info->estimatedCost = cost;
-  planner->info->estimatedRows = (sqlite3_int64)rows;
 }
 
 /* ---- Words */
@@ -380,18 +311,19 @@ static const char *const kind_words[] = {
     [COLFAM_PLAN_EXISTS] = "exists",
     [COLFAM_PLAN_MULTI_GET] = "multi-get",
     [COLFAM_PLAN_COUNT] = "count",
+    [COLFAM_PLAN_PACKED] = "multi-get",
 };
 
 /* "get a,b", "range a=,b"; a whole scan in the key's order is a "range". */
-static char *plan_words(const struct planner *planner) {
+static char *plan_words(const struct colfam_planner *planner) {
   const struct colfam_plan *plan = &planner->plan;
   enum colfam_plan_kind kind = plan->kind;
   bool ordered = planner->info->nOrderBy && planner->info->orderByConsumed;
-  if (kind == COLFAM_PLAN_COUNT && may_read_keys(planner)) return sqlite3_mprintf("count or scan");
+  if (kind == COLFAM_PLAN_COUNT && planner->may_read_keys) return sqlite3_mprintf("count or scan");
   if (kind == COLFAM_PLAN_SCAN && ordered) kind = COLFAM_PLAN_RANGE;
-  bool bounds = plan->has_lower || plan->has_upper;
-  int count = plan->equal_count + bounds;
+  int count = plan->equal_count + (plan->has_lower || plan->has_upper);
   if (kind == COLFAM_PLAN_RANGE && !count) count = 1;
+  if (kind == COLFAM_PLAN_PACKED) count = planner->key_count;
   sqlite3_str *words = sqlite3_str_new(NULL);
   sqlite3_str_appendall(words, kind_words[kind]);
   for (int i = 0; i < count; i++) {
@@ -399,27 +331,25 @@ static char *plan_words(const struct planner *planner) {
     sqlite3_str_appendf(words, "%s%s%s", i ? "," : " ", key_name(planner->schema, i),
                         prefix ? "=" : "");
   }
+  if (kind == COLFAM_PLAN_PACKED) sqlite3_str_appendall(words, " (packed)");
   return sqlite3_str_finish(words);
 }
 
-/* At most one row can be found: a number compared with a text key may find several. */
-static bool finds_one_row(const struct planner *planner) {
-  if (planner->plan.equal_count < planner->key_count || planner->plan.in_at >= 0) return false;
-  for (int i = 0; i < planner->key_count; i++)
-    if (!is_numeric(planner->schema, i)) return false;
-  return true;
-}
-
-int colfam_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
-  const struct colfam_schema *schema = ((const struct colfam_vtab *)vtab)->schema;
-  struct planner planner = {.schema = schema, .info = info};
+int colfam_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
+  struct colfam_vtab *vtab = (struct colfam_vtab *)base;
+  const struct colfam_schema *schema = vtab->schema;
+  struct colfam_planner planner = {.schema = schema, .info = info};
   planner.key_count = schema->key_form == COLFAM_KEY_ROWID ? 1 : schema->key_count;
-  planner.lower_term = planner.upper_term = planner.plan.in_at = -1;
   planner.key_only = uses_only_key(&planner);
-  bind_key(&planner);
-  planner.plan.kind = choose_kind(&planner);
-  consume_order(&planner);
-  set_cost(&planner, rows_of_table(vtab));
+  planner.may_read_keys = schema->key_form == COLFAM_KEY_COLUMN && info->colUsed;
+  int rc = bind_packed(&planner, vtab);
+  if (rc != SQLITE_OK) return rc;
+  if (planner.plan.kind != COLFAM_PLAN_PACKED) {
+    bind_key(&planner);
+    planner.plan.kind = choose_kind(&planner);
+  }
+  colfam_planner_order(&planner);
+  colfam_planner_cost(&planner, colfam_vtab_rows_estimate(vtab));
   if (finds_one_row(&planner)) info->idxFlags |= SQLITE_INDEX_SCAN_UNIQUE;
   info->idxNum = colfam_plan_encode(&planner.plan);
   info->idxStr = plan_words(&planner);

@@ -12,6 +12,7 @@ enum { COLUMNS_MAX = 2000 }; /* SQLite's default limit, hidden columns included 
 
 static const char hidden_key_name[] = "colfam_key";
 static const char command_name[] = "colfam_command";
+static const char keys_name[] = "colfam_keys";
 
 enum { COLLATIONS = 3 };
 static const char *const collation_names[COLLATIONS] = {
@@ -167,6 +168,7 @@ static int set_numbers(struct colfam_schema *schema, char **message) {
   int count = schema->column_count;
   if (schema->key_form == COLFAM_KEY_HIDDEN) schema->hidden_key = count++;
   schema->command_column = count++;
+  schema->keys_column = count++;
   if (count <= COLUMNS_MAX) return SQLITE_OK;
   return colfam_schema_fail(schema, message, "too many columns: %d, at most %d are allowed",
                             schema->column_count, COLUMNS_MAX - (count - schema->column_count));
@@ -176,7 +178,7 @@ static int set_numbers(struct colfam_schema *schema, char **message) {
 
 /* The table's own name (FTS5's convention), unless a column or SQLite needs that name. */
 static const char *name_of_command(const struct colfam_schema *schema) {
-  static const char *const taken[] = {"rowid", "oid", "_rowid_", hidden_key_name};
+  static const char *const taken[] = {"rowid", "oid", "_rowid_", hidden_key_name, keys_name};
   for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
     if (sqlite3_stricmp(schema->table, taken[i]) == 0) return command_name;
   return find_column(schema, schema->table) < 0 ? schema->table : command_name;
@@ -201,7 +203,7 @@ static int declare(struct colfam_schema *schema) {
   for (int i = 0; i < schema->column_count; i++) declare_column(schema, i, sql);
   if (schema->key_form == COLFAM_KEY_HIDDEN)
     sqlite3_str_appendf(sql, "%s HIDDEN BLOB NOT NULL PRIMARY KEY, ", hidden_key_name);
-  sqlite3_str_appendf(sql, "\"%w\" HIDDEN)", name_of_command(schema));
+  sqlite3_str_appendf(sql, "\"%w\" HIDDEN, %s HIDDEN)", name_of_command(schema), keys_name);
   if (schema->key_form != COLFAM_KEY_ROWID) sqlite3_str_appendall(sql, " WITHOUT ROWID");
   schema->declaration = sqlite3_str_finish(sql);
   return schema->declaration ? SQLITE_OK : SQLITE_NOMEM;
@@ -276,6 +278,11 @@ struct kv_key_part colfam_schema_key_part(const struct colfam_schema *schema, in
   return (struct kv_key_part){.descending = column->descending,
                               .last = i == schema->key_count - 1,
                               .collation = column->key_collation};
+}
+
+enum colfam_affinity colfam_schema_key_affinity(const struct colfam_schema *schema, int i) {
+  if (schema->key_form == COLFAM_KEY_ROWID) return COLFAM_AFF_INTEGER;
+  return schema->columns[schema->key_columns[i]].affinity;
 }
 
 const char *colfam_schema_key_collation(const struct colfam_schema *schema, int i) {

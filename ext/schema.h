@@ -63,6 +63,7 @@ struct colfam_schema {
   int rowid_column;   /* the alias, or -1 */
   int hidden_key;     /* vtab column number of the encoded key, or -1 */
   int command_column; /* vtab column number of the command column */
+  int keys_column;    /* vtab column number of colfam_keys, which takes packed keys in a WHERE */
   struct colfam_options options;
   char *declaration; /* for sqlite3_declare_vtab */
 };
@@ -76,6 +77,8 @@ struct colfam_schema *colfam_schema_ref(struct colfam_schema *schema);
 void colfam_schema_unref(struct colfam_schema *schema); /* NULL is allowed */
 /* How key column i (0-based in the key) is encoded; for rowid tables i = 0 is the rowid. */
 struct kv_key_part colfam_schema_key_part(const struct colfam_schema *schema, int i);
+/* Its affinity. */
+enum colfam_affinity colfam_schema_key_affinity(const struct colfam_schema *schema, int i);
 /* The name of key column i's collation: a comparison with another one says nothing about the key's order. */
 const char *colfam_schema_key_collation(const struct colfam_schema *schema, int i);
 

@@ -332,13 +332,21 @@ static int check_command(struct change *change, int argc, sqlite3_value **argv) 
                            change->schema->table);
 }
 
+static int check_packed(struct change *change, sqlite3_value **argv) {
+  if (is_null(argv[2 + change->schema->keys_column])) return SQLITE_OK;
+  return colfam_vtab_error(change->vtab, SQLITE_ERROR,
+                           "table %s: colfam_keys takes no value: it is for SELECT ... WHERE "
+                           "colfam_keys = ?",
+                           change->schema->table);
+}
+
 static int apply(struct change *change, int argc, sqlite3_value **argv, sqlite3_int64 *rowid) {
   if (argc == 1) {
     int rc = encode_old_key(change, argv[0]);
     return rc == SQLITE_OK ? do_delete(change) : rc;
   }
   sqlite3_value *command = argv[2 + change->schema->command_column];
-  int rc = is_null(command) ? SQLITE_OK : check_command(change, argc, argv);
+  int rc = is_null(command) ? check_packed(change, argv) : check_command(change, argc, argv);
   if (rc != SQLITE_OK) return rc;
   if (!is_null(argv[0])) {
     rc = encode_old_key(change, argv[0]);

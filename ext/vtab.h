@@ -23,6 +23,7 @@ struct colfam_vtab {
   struct colfam_update_scratch *scratch; /* buffers of xUpdate (update.c) */
   bool joining;                          /* between xBegin and the first savepoint callback */
   bool opening;                          /* the table, for the first time */
+  double rows_estimate;                  /* when a statement was last planned; 0 before */
   struct colfam_vtab *next;              /* of the connection's vtabs */
 };
 
@@ -32,6 +33,8 @@ int colfam_vtab_open(struct colfam_vtab *vtab);
 ** borrowed (take a reference to keep it). Only inside a read or write transaction of the table's database
 ** (engine/README.md, invariant 1, Anchor). */
 int colfam_vtab_view(struct colfam_vtab *vtab, struct kv_view **view, struct kv_batch **batch);
+/* Rows of the table for planning, roughly. Opens the table when nobody has; needs no transaction. */
+double colfam_vtab_rows_estimate(struct colfam_vtab *vtab);
 /* Sets base.zErrMsg and returns the code. */
 int colfam_vtab_fail(struct colfam_vtab *vtab, kv_status status, const struct kv_err *err);
 int colfam_vtab_error(struct colfam_vtab *vtab, int rc, const char *format, ...);

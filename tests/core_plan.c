@@ -12,16 +12,18 @@
 /* ---- The code */
 
 static struct colfam_plan random_plan(struct harness_random *random) {
-  return (struct colfam_plan){.kind = (enum colfam_plan_kind)harness_below(random, 6),
-                              .equal_count = (int)harness_below(random, 127),
-                              .in_at = (int)harness_below(random, 127) - 1,
-                              .order_from = (int)harness_below(random, 127),
-                              .has_lower = harness_below(random, 2),
-                              .lower_open = harness_below(random, 2),
-                              .has_upper = harness_below(random, 2),
-                              .upper_open = harness_below(random, 2),
-                              .upper_plain = harness_below(random, 2),
-                              .backwards = harness_below(random, 2)};
+  return (struct colfam_plan){
+      .kind = (enum colfam_plan_kind)harness_below(random, 7),
+      .equal_count = (int)harness_below(random, COLFAM_PLAN_COLUMNS_MAX + 1),
+      .lists = (unsigned)harness_below(random, 1 << COLFAM_PLAN_LIST_COLUMNS_MAX),
+      .pattern = harness_below(random, 2),
+      .order_from = (int)harness_below(random, COLFAM_PLAN_COLUMNS_MAX + 1),
+      .has_lower = harness_below(random, 2),
+      .lower_open = harness_below(random, 2),
+      .has_upper = harness_below(random, 2),
+      .upper_open = harness_below(random, 2),
+      .upper_plain = harness_below(random, 2),
+      .backwards = harness_below(random, 2)};
 }
 
 START_TEST(plan_survives_its_code) {
@@ -34,11 +36,12 @@ START_TEST(plan_survives_its_code) {
     colfam_plan_decode(code, &back);
     ck_assert_int_eq(back.kind, plan.kind);
     ck_assert_int_eq(back.equal_count, plan.equal_count);
-    ck_assert_int_eq(back.in_at, plan.in_at);
+    ck_assert_uint_eq(back.lists, plan.lists);
     ck_assert_int_eq(back.order_from, plan.order_from);
     ck_assert(back.has_lower == plan.has_lower && back.lower_open == plan.lower_open);
     ck_assert(back.has_upper == plan.has_upper && back.upper_open == plan.upper_open);
     ck_assert(back.backwards == plan.backwards && back.upper_plain == plan.upper_plain);
+    ck_assert(back.pattern == plan.pattern);
   }
 }
 END_TEST

@@ -331,6 +331,136 @@ START_TEST(two_lists_on_a_composite_key_and_beside_other_conditions) {
 }
 END_TEST
 
+/* ---- Lists on several columns of a key */
+
+static void make_cube(void) {
+  sql_ok(
+      db,
+      "CREATE VIRTUAL TABLE t USING colfam(a INT, b TEXT, c NUMERIC, v, PRIMARY KEY(a, b DESC, c));"
+      "CREATE TABLE o(a INT, b TEXT, c NUMERIC, v, PRIMARY KEY(a, b DESC, c)) WITHOUT ROWID;"
+      "WITH RECURSIVE n(i) AS (VALUES(0) UNION ALL SELECT i + 1 FROM n LIMIT 8)"
+      "INSERT INTO o SELECT x.i, y.i, z.i % 4, x.i * 100 + y.i * 10 + z.i FROM n x, n y, n z"
+      " WHERE z.i < 4; INSERT INTO t SELECT * FROM o;"
+      "INSERT INTO t(t) VALUES('flush')");
+}
+
+static const char *const cube_conditions[] = {
+    "a IN (7, 1, 3, 9) AND b IN ('5', 2, '0') AND c IN (3, 0, 2.0, NULL)",
+    "a IN (7, 1) AND b IN (SELECT value FROM json_each('[4, \"2\", 4]')) AND c = 1",
+    "a IN (SELECT a FROM o WHERE a > 4) AND b IN (1, 2, 3)",
+    "a IN (2, 3) AND b IN (1, 2) AND c > 1",
+    "a IN (2, 3) AND b = '4' AND c IN (1, 2)",
+    "a = 6 AND b IN ('3', '1') AND c IN (1, '1', 3)",
+    "a IN (2, 3) AND b > '5'",
+    "a IN (1, 2) AND b IN (3, 4) AND c IN (1, 2) AND v % 2",
+    "(a = 1 OR a = 5) AND (b = '2' OR b = '6') AND (c = 0 OR c = 3)",
+    "a IN (1, 2) AND b IN ('1') AND c IN ()",
+    "a IN (NULL) AND b IN (1, 2)",
+    "a IN (1, 2) AND b IN (3) AND c IN (x'31', 'x', 1.5, 1)",
+};
+static const char *const cube_orders[] = {
+    "",
+    "ORDER BY a, b DESC, c",
+    "ORDER BY a DESC, b, c DESC",
+    "ORDER BY a, b, c",
+    "ORDER BY b, a, c",
+    "ORDER BY a, b DESC LIMIT 5 OFFSET 2",
+};
+
+START_TEST(lists_on_every_column_come_in_key_order) {
+  make_cube();
+  for (size_t i = 0; i < sizeof cube_conditions / sizeof *cube_conditions; i++)
+    for (size_t j = 0; j < sizeof cube_orders / sizeof *cube_orders; j++) {
+      char *query =
+          sqlite3_mprintf("SELECT * FROM t WHERE %s %s", cube_conditions[i], cube_orders[j]);
+      char *other =
+          sqlite3_mprintf("SELECT * FROM o WHERE %s %s", cube_conditions[i], cube_orders[j]);
+      sql_same(db, query, other);
+      sqlite3_free(query);
+      sqlite3_free(other);
+    }
+}
+END_TEST
+
+START_TEST(lists_on_several_columns_are_one_multi_get) {
+  make_cube();
+  sqlite3_int64 calls = stat("multi_gets"), keys = stat("multi_get_keys"), scans = stat("scans");
+  sql_rows(db,
+           "SELECT group_concat(v) FROM t WHERE a IN (1, 5, 11) AND b IN ('2', '6') AND"
+           " c IN (0, 3)",
+           "160,163,120,123,560,563,520,523");
+  ck_assert_int_eq(stat("multi_gets") - calls, 1);
+  ck_assert_int_eq(stat("multi_get_keys") - keys, 12);
+  ck_assert_int_eq(stat("scans"), scans);
+  sql_rows(db, "SELECT sum(v) FROM t WHERE a IN (1, 5) AND b IN ('2', '6')", "5464");
+  ck_assert_int_eq(stat("multi_gets") - calls, 1);
+  ck_assert_int_eq(stat("scans") - scans, 1);
+}
+END_TEST
+
+/* 300 x 300 x 2 combinations are no longer made: the first list's ranges are walked. */
+START_TEST(product_beyond_its_bound_is_walked) {
+  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(a INT, b INT, c INT, v, PRIMARY KEY(a, b, c));"
+             "CREATE TABLE o(a INT, b INT, c INT, v, PRIMARY KEY(a, b, c)) WITHOUT ROWID;"
+             "CREATE TABLE list(i INTEGER PRIMARY KEY);"
+             "WITH RECURSIVE n(i) AS (VALUES(0) UNION ALL SELECT i + 1 FROM n LIMIT 3000)"
+             "INSERT INTO o SELECT i % 400, i * 7 % 500, i % 3, i FROM n;"
+             "INSERT INTO t SELECT * FROM o;"
+             "INSERT INTO list SELECT DISTINCT a FROM o WHERE a < 300");
+  static const char *const forms[] = {
+      "SELECT * FROM %s WHERE a IN (SELECT i FROM list) AND b IN (SELECT i FROM list) AND c IN (0, "
+      "2)",
+      "SELECT * FROM %s WHERE a IN (SELECT i FROM list) AND b IN (SELECT i FROM list) AND c > 0"
+      " ORDER BY a DESC, b DESC",
+      "SELECT * FROM %s WHERE a IN (3, 5, 8) AND b IN (SELECT i FROM list) AND c IN (SELECT i FROM"
+      " list) ORDER BY a, b, c",
+  };
+  for (int i = 0; i < 3; i++) {
+    char *query = sqlite3_mprintf(forms[i], "t"), *other = sqlite3_mprintf(forms[i], "o");
+    sqlite3_int64 calls = stat("multi_gets"), scans = stat("scans");
+    sql_same(db, query, other);
+    ck_assert_int_eq(stat("multi_gets"), calls);
+    ck_assert_int_eq(stat("scans") - scans, 1);
+    sqlite3_free(query);
+    sqlite3_free(other);
+  }
+}
+END_TEST
+
+/* Beyond eleven columns, or thirty-one in all, the rest is left to SQLite. */
+START_TEST(lists_on_a_key_of_many_columns) {
+  sqlite3_str *columns = sqlite3_str_new(NULL), *where = sqlite3_str_new(NULL);
+  for (int i = 0; i < 40; i++) {
+    sqlite3_str_appendf(columns, "%sc%d", i ? ", " : "", i);
+    sqlite3_str_appendf(where, "%sc%d %s", i ? " AND " : "", i,
+                        i < 9 || i > 12 ? "= 1" : "IN (1, 2)");
+  }
+  char *c = sqlite3_str_finish(columns), *w = sqlite3_str_finish(where);
+  sql_okf(db,
+          "CREATE VIRTUAL TABLE t USING colfam(%s, PRIMARY KEY(%s));"
+          "CREATE TABLE o(%s, PRIMARY KEY(%s)) WITHOUT ROWID",
+          c, c, c, c);
+  for (int i = 0; i < 64; i++) {
+    sqlite3_str *values = sqlite3_str_new(NULL);
+    for (int j = 0; j < 40; j++)
+      sqlite3_str_appendf(values, "%s%d", j ? ", " : "",
+                          1 + (j >= 9 && j < 14 ? i >> (j - 9) & 1
+                               : j == 39        ? i >> 5
+                                                : 0));
+    char *v = sqlite3_str_finish(values);
+    sql_okf(db, "INSERT INTO t VALUES(%s); INSERT INTO o VALUES(%s)", v, v);
+    sqlite3_free(v);
+  }
+  char *query = sqlite3_mprintf("SELECT * FROM t WHERE %s", w);
+  char *other = sqlite3_mprintf("SELECT * FROM o WHERE %s", w);
+  sql_same(db, query, other);
+  sqlite3_free(query);
+  sqlite3_free(other);
+  sqlite3_free(c);
+  sqlite3_free(w);
+}
+END_TEST
+
 START_TEST(lists_that_write_the_table_they_read) {
   make_small_tables("");
   on_both("DELETE FROM %s WHERE k IN (SELECT k FROM t WHERE v > 'one')", "", "");
@@ -352,6 +482,10 @@ static Suite *suite(void) {
   tcase_add_test(tc, list_of_absent_keys_reads_almost_no_block);
   tcase_add_loop_test(tc, lists_with_duplicates_nulls_and_mixed_types, 0, 6);
   tcase_add_test(tc, two_lists_on_a_composite_key_and_beside_other_conditions);
+  tcase_add_test(tc, lists_on_every_column_come_in_key_order);
+  tcase_add_test(tc, lists_on_several_columns_are_one_multi_get);
+  tcase_add_test(tc, product_beyond_its_bound_is_walked);
+  tcase_add_test(tc, lists_on_a_key_of_many_columns);
   tcase_add_test(tc, lists_that_write_the_table_they_read);
   suite_add_tcase(s, tc);
   return s;
