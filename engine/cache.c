@@ -48,6 +48,7 @@ struct shard {
 
 struct kv_cache {
   atomic_size_t budget;
+  atomic_bool unverified;       /* blocks are loaded without a look at their checksums */
   atomic_size_t attached_bytes; /* of entries in shards */
   atomic_size_t detached_bytes;
   atomic_size_t handles;
@@ -92,6 +93,7 @@ kv_status kv_cache_new(size_t budget, struct kv_cache **cache, struct kv_err *er
   struct kv_cache *made = kv_alloc_zero(1, sizeof *made);
   if (!made) return kv_fail_nomem(err);
   atomic_init(&made->budget, budget);
+  atomic_init(&made->unverified, false);
   atomic_init(&made->handles, 1);
   atomic_init(&made->holders, 1);
   atomic_init(&made->next_owner, 1);
@@ -239,6 +241,14 @@ void kv_cache_unref(struct kv_cache *cache) {
 }
 
 /* ---- Public */
+
+void kv_cache_set_verify(struct kv_cache *cache, bool verify) {
+  atomic_store(&cache->unverified, !verify);
+}
+
+bool kv_cache_verifies(const struct kv_cache *cache) {
+  return !atomic_load_explicit(&cache->unverified, memory_order_relaxed);
+}
 
 void kv_cache_set_budget(struct kv_cache *cache, size_t budget) {
   atomic_store(&cache->budget, budget);

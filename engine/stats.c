@@ -25,6 +25,8 @@ static const struct kv_stat_info infos[] = {
     [KV_STAT_BLOCKS_READ] = {"blocks_read", "blocks", "data blocks read from files"},
     [KV_STAT_BLOCK_BYTES_READ] = {"block_bytes_read", "bytes", "stored bytes of the blocks read"},
     [KV_STAT_CHECKSUMS] = {"checksums", "checks", "block checksums verified"},
+    [KV_STAT_CHECKSUMS_SKIPPED] = {"checksums_skipped", "checks",
+                                   "blocks loaded while verify_checksums was off"},
     [KV_STAT_CACHE_HITS] = {"cache_hits", "blocks", "blocks found in the cache"},
     [KV_STAT_CACHE_MISSES] = {"cache_misses", "blocks", "blocks not found in the cache"},
     [KV_STAT_VIEWS_BUILT] = {"views_built", "views", "views made from shadow tables"},

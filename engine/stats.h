@@ -23,7 +23,8 @@ enum kv_stat {
   KV_STAT_FILTER_FALSE_POSITIVES, /* said "maybe", the block had no such key */
   KV_STAT_BLOCKS_READ,            /* data blocks read from files */
   KV_STAT_BLOCK_BYTES_READ,       /* stored bytes of these */
-  KV_STAT_CHECKSUMS,              /* checksums verified: one a block read */
+  KV_STAT_CHECKSUMS,              /* checksums verified, of these */
+  KV_STAT_CHECKSUMS_SKIPPED,      /* blocks taken without */
   KV_STAT_CACHE_HITS,
   KV_STAT_CACHE_MISSES,
   KV_STAT_VIEWS_BUILT, /* views made from shadow tables */

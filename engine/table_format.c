@@ -68,7 +68,22 @@ static kv_status bad_block(const struct kv_table_place *place, uint64_t offset, 
                  offset, what);
 }
 
+kv_status kv_stored_verify(struct kv_slice bytes, const struct kv_table_place *place,
+                           uint64_t offset, struct kv_err *err) {
+  if (bytes.size < KV_TABLE_TRAILER_BYTES) return bad_block(place, offset, "too short", err);
+  struct kv_slice covered = kv_slice_of(bytes.data, bytes.size - 8);
+  if (kv_hash_seeded(covered, place_seed(place, offset)) == kv_get_u64(bytes.data + covered.size))
+    return KV_OK;
+  return bad_block(place, offset, "bad checksum", err);
+}
+
 kv_status kv_stored_check(struct kv_stored *stored, struct kv_slice bytes,
+                          const struct kv_table_place *place, uint64_t offset, struct kv_err *err) {
+  kv_status status = kv_stored_verify(bytes, place, offset, err);
+  return status ? status : kv_stored_parse(stored, bytes, place, offset, err);
+}
+
+kv_status kv_stored_parse(struct kv_stored *stored, struct kv_slice bytes,
                           const struct kv_table_place *place, uint64_t offset, struct kv_err *err) {
   if (bytes.size < KV_TABLE_TRAILER_BYTES) return bad_block(place, offset, "too short", err);
   size_t payload_size = bytes.size - KV_TABLE_TRAILER_BYTES;
@@ -77,10 +92,6 @@ kv_status kv_stored_check(struct kv_stored *stored, struct kv_slice bytes,
   stored->raw_size = kv_get_u32(trailer + 1);
   stored->compressed = trailer[0] == STORED_ZSTD;
   stored->checksum = kv_get_u64(trailer + 5);
-  struct kv_slice covered = kv_slice_of(bytes.data, bytes.size - 8);
-  if (kv_hash_seeded(covered, place_seed(place, offset)) != stored->checksum) {
-    return bad_block(place, offset, "bad checksum", err);
-  }
   if (trailer[0] > STORED_ZSTD) return bad_block(place, offset, "unknown compression", err);
   if (stored->raw_size > KV_TABLE_RAW_BYTES_MAX) return bad_block(place, offset, "too large", err);
   if (!stored->compressed && stored->raw_size != payload_size) {

@@ -43,6 +43,11 @@ struct kv_stored {
 };
 kv_status kv_stored_check(struct kv_stored *stored, struct kv_slice bytes,
                           const struct kv_table_place *place, uint64_t offset, struct kv_err *err);
+/* Its two halves: the checksum; and the trailer, of bytes that may be damaged. */
+kv_status kv_stored_verify(struct kv_slice bytes, const struct kv_table_place *place,
+                           uint64_t offset, struct kv_err *err);
+kv_status kv_stored_parse(struct kv_stored *stored, struct kv_slice bytes,
+                          const struct kv_table_place *place, uint64_t offset, struct kv_err *err);
 /* Gives the raw_size plain bytes to `into`, exactly. */
 kv_status kv_stored_decode(const struct kv_stored *stored, uint8_t *into,
                            const struct kv_table_place *place, uint64_t offset, struct kv_err *err);

@@ -1,10 +1,11 @@
 /* Opens table files and answers single lookups (FORMAT.md, Table file); table_read_multi.c has
 ** the batched form.
 ** Opening reads the footer, then filter, fences and properties in one grouped read, and holds them; data
-** blocks come through the cache and are verified once, when loaded.
+** blocks come through the cache and are verified once, when loaded, unless the cache says otherwise: then what is
+** in a block is taken as it comes, and its structure alone is checked.
 ** Invariant 7 (engine/README.md): a failure is a status, never KV_TABLE_NONE.
 ** Nothing is allocated by a length that was not verified: stored sizes are bounded by the file's size,
-** plain sizes by KV_TABLE_RAW_BYTES_MAX once their checksum is right.
+** plain sizes by KV_TABLE_RAW_BYTES_MAX.
 ** Thread rule: an open table is read-only; any thread. */
 #include "table_read.h"
 
@@ -232,16 +233,27 @@ kv_status kv_table_fail(const struct kv_table *table, uint32_t block, kv_status 
                  kv_fences_offset(&table->parts.fences, block), inner->text);
 }
 
-kv_status kv_table_decode(const struct kv_table *table, uint32_t block, uint8_t *stored,
-                          uint8_t **bytes, size_t *size, struct kv_err *err) {
+/* Counts a block that was read, and looks at its checksum. */
+static kv_status take_block(const struct kv_table *table, uint32_t block, bool verify,
+                            const uint8_t *stored, struct kv_err *err) {
+  const struct kv_fences *fences = &table->parts.fences;
+  size_t size = kv_fences_size(fences, block);
+  kv_stats_add(table->stats, KV_STAT_BLOCKS_READ, 1);
+  kv_stats_add(table->stats, KV_STAT_BLOCK_BYTES_READ, size);
+  kv_stats_add(table->stats, verify ? KV_STAT_CHECKSUMS : KV_STAT_CHECKSUMS_SKIPPED, 1);
+  if (!verify) return KV_OK;
+  return kv_stored_verify(kv_slice_of(stored, size), &table->place, kv_fences_offset(fences, block),
+                          err);
+}
+
+/* Takes `stored`. */
+static kv_status decode(const struct kv_table *table, uint32_t block, uint8_t *stored,
+                        uint8_t **bytes, size_t *size, struct kv_err *err) {
   uint64_t offset = kv_fences_offset(&table->parts.fences, block);
   size_t stored_size = kv_fences_size(&table->parts.fences, block);
-  kv_stats_add(table->stats, KV_STAT_BLOCKS_READ, 1);
-  kv_stats_add(table->stats, KV_STAT_BLOCK_BYTES_READ, stored_size);
-  kv_stats_add(table->stats, KV_STAT_CHECKSUMS, 1);
   struct kv_stored parsed;
   kv_status status =
-      kv_stored_check(&parsed, kv_slice_of(stored, stored_size), &table->place, offset, err);
+      kv_stored_parse(&parsed, kv_slice_of(stored, stored_size), &table->place, offset, err);
   uint8_t *plain = stored;
   if (!status && parsed.compressed) {
     plain = kv_alloc(parsed.raw_size, 1);
@@ -258,18 +270,38 @@ kv_status kv_table_decode(const struct kv_table *table, uint32_t block, uint8_t 
   return KV_OK;
 }
 
-kv_status kv_table_read_block(const struct kv_table *table, uint32_t block, uint8_t **bytes,
-                              size_t *size, struct kv_err *err) {
+kv_status kv_table_decode(const struct kv_table *table, uint32_t block, uint8_t *stored,
+                          uint8_t **bytes, size_t *size, struct kv_err *err) {
+  kv_status status = take_block(table, block, kv_cache_verifies(table->cache), stored, err);
+  if (!status) return decode(table, block, stored, bytes, size, err);
+  kv_free(stored);
+  return status;
+}
+
+/* The block as it is stored; *stored from kv_alloc. */
+static kv_status read_stored(const struct kv_table *table, uint32_t block, uint8_t **stored,
+                             struct kv_err *err) {
   struct kv_range range = {kv_fences_offset(&table->parts.fences, block),
                            kv_fences_size(&table->parts.fences, block), NULL};
   range.into = kv_alloc(range.size, 1);
   if (!range.into) return kv_fail_nomem(err);
   kv_status status = kv_env_read(table->env, table->file, &range, 1, err);
-  if (status) {
+  if (status)
     kv_free(range.into);
-    return status;
-  }
-  return kv_table_decode(table, block, range.into, bytes, size, err);
+  else
+    *stored = range.into;
+  return status;
+}
+
+kv_status kv_table_read_block(const struct kv_table *table, uint32_t block, uint8_t **bytes,
+                              size_t *size, struct kv_err *err) {
+  uint8_t *stored;
+  kv_status status = read_stored(table, block, &stored, err);
+  if (status) return status;
+  status = take_block(table, block, true, stored, err);
+  if (!status) return decode(table, block, stored, bytes, size, err);
+  kv_free(stored);
+  return status;
 }
 
 struct kv_cache_entry *kv_table_cached(const struct kv_table *table, uint32_t block) {
@@ -283,9 +315,10 @@ kv_status kv_table_load(const struct kv_table *table, uint32_t block, struct kv_
                         struct kv_err *err) {
   *entry = kv_table_cached(table, block);
   if (*entry) return KV_OK;
-  uint8_t *bytes;
+  uint8_t *stored, *bytes;
   size_t size;
-  kv_status status = kv_table_read_block(table, block, &bytes, &size, err);
+  kv_status status = read_stored(table, block, &stored, err);
+  if (!status) status = kv_table_decode(table, block, stored, &bytes, &size, err);
   if (status) return status;
   status = kv_cache_insert(table->cache, table->owner,
                            kv_fences_offset(&table->parts.fences, block), bytes, size, entry, err);

@@ -85,3 +85,10 @@ int colfam_error(char **message, int rc, const char *format, ...) {
   va_end(args);
   return rc;
 }
+
+/* The text goes first: setting it resets the code. */
+void colfam_result_error(sqlite3_context *context, int rc, char *message) {
+  if (message) sqlite3_result_error(context, message, -1);
+  sqlite3_result_error_code(context, rc);
+  sqlite3_free(message);
+}

@@ -19,4 +19,7 @@ int colfam_error_of(char **message, const char *table, kv_status status, const s
 int colfam_error(char **message, int rc, const char *format, ...);
 int colfam_error_list(char **message, int rc, const char *format, va_list args);
 
+/* The result of an SQL function: the code, and the message (or NULL), which is taken over. */
+void colfam_result_error(sqlite3_context *context, int rc, char *message);
+
 #endif

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "api.h"
+#include "config.h"
 #include "conn.h"
 #include "engine/kv.h"
 #include "error.h"
@@ -32,13 +33,6 @@ static void debug_function(sqlite3_context *context, int argc, sqlite3_value **a
   } else {
     sqlite3_result_error_nomem(context);
   }
-}
-
-/* Takes the message over. The text goes first: setting it resets the code. */
-static void fail(sqlite3_context *context, int rc, char *message) {
-  if (message) sqlite3_result_error(context, message, -1);
-  sqlite3_result_error_code(context, rc);
-  sqlite3_free(message);
 }
 
 static int build_key(struct kv_buf *key, const struct colfam_vtab *vtab, int argc,
@@ -95,7 +89,7 @@ static void may_exist_function(sqlite3_context *context, int argc, sqlite3_value
     colfam_anchor_end(&anchor);
   }
   if (rc) {
-    fail(context, rc, message);
+    colfam_result_error(context, rc, message);
   } else if (answer != KV_UNKNOWN) {
     sqlite3_result_int(context, answer == KV_PRESENT);
   }
@@ -112,6 +106,8 @@ static const struct function functions[] = {
     {"colfam_version", 0, SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, version_function},
     {"colfam_debug", 0, 0, debug_function},
     {"colfam_may_exist", -1, 0, may_exist_function},
+    {"colfam_config", 1, SQLITE_DIRECTONLY, colfam_config_function},
+    {"colfam_config", 2, SQLITE_DIRECTONLY, colfam_config_function},
     {"colfam_api", 1, SQLITE_DIRECTONLY, colfam_api_function},
 };
 

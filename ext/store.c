@@ -155,12 +155,13 @@ static struct colfam_store *find_store(const char *path, const void *file) {
   return store;
 }
 
-static int make_cache(void) {
+struct kv_cache *colfam_store_make_cache(void) {
   colfam_store_lock();
   kv_status status = KV_OK;
   if (!process_cache) status = kv_cache_new(CACHE_BYTES_DEFAULT, &process_cache, NULL);
+  struct kv_cache *cache = status == KV_OK ? process_cache : NULL;
   colfam_store_unlock();
-  return status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
+  return cache;
 }
 
 /* Takes *user over, and *fresh when the process has no such store yet (NULL then: false). */
@@ -204,7 +205,7 @@ int colfam_store_open(sqlite3 *db, const char *database, struct colfam_store **s
   struct user *user = sqlite3_malloc64(sizeof *user);
   if (!user) return SQLITE_NOMEM;
   *user = (struct user){NULL, db, file, 0};
-  rc = make_cache();
+  rc = colfam_store_make_cache() ? SQLITE_OK : SQLITE_NOMEM;
   if (rc == SQLITE_OK) return join_or_make(path, user, store);
   sqlite3_free(user);
   return rc;

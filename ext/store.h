@@ -38,6 +38,8 @@ void colfam_store_drop_family(struct colfam_store *store, struct kv_family *fami
 
 /* The process's block cache, borrowed; NULL before the first store was opened. */
 struct kv_cache *colfam_store_cache(void);
+/* The same, made when there is none yet; NULL when memory is out. */
+struct kv_cache *colfam_store_make_cache(void);
 
 /* Files whose rows have left t_cffile and that wait for the proof of invariant 5 (reclaim.h). */
 struct colfam_removal {

@@ -1,0 +1,126 @@
+/* See config.h. One line a setting: its name, what is allowed, how it is set and read. Settings are no part of any
+** database and end with the process.
+** batch_bytes can be set to what this version does and to nothing else: a setting that did nothing would be a lie.
+** threads takes 0 and 1, which are the same as long as the extension starts none. Any thread. */
+#include "config.h"
+
+#include <stdbool.h>
+
+#include "engine/kv.h"
+#include "error.h"
+#include "store.h"
+
+#define CACHE_BYTES_MAX 1099511627776
+#define BATCH_BYTES 67108864
+
+struct setting {
+  const char *name;
+  const char *allowed;
+  /* False: the value is not allowed. */
+  bool (*set)(struct kv_cache *cache, sqlite3_value *value);
+  void (*get)(struct kv_cache *cache, sqlite3_context *context);
+};
+
+/* An integer, or a text that is one. */
+static bool read_integer(sqlite3_value *value, sqlite3_int64 highest, sqlite3_int64 *number) {
+  if (sqlite3_value_numeric_type(value) != SQLITE_INTEGER) return false;
+  *number = sqlite3_value_int64(value);
+  return *number >= 0 && *number <= highest;
+}
+
+static bool set_cache_bytes(struct kv_cache *cache, sqlite3_value *value) {
+  sqlite3_int64 bytes;
+  if (!read_integer(value, CACHE_BYTES_MAX, &bytes)) return false;
+  kv_cache_set_budget(cache, (size_t)bytes);
+  return true;
+}
+
+static void get_cache_bytes(struct kv_cache *cache, sqlite3_context *context) {
+  sqlite3_result_int64(context, (sqlite3_int64)kv_cache_budget(cache));
+}
+
+static int threads = 1; /* atomic */
+
+static bool set_threads(struct kv_cache *cache, sqlite3_value *value) {
+  (void)cache;
+  sqlite3_int64 number;
+  if (!read_integer(value, 1, &number)) return false;
+  __atomic_store_n(&threads, (int)number, __ATOMIC_RELAXED);
+  return true;
+}
+
+static void get_threads(struct kv_cache *cache, sqlite3_context *context) {
+  (void)cache;
+  sqlite3_result_int(context, __atomic_load_n(&threads, __ATOMIC_RELAXED));
+}
+
+static bool set_batch_bytes(struct kv_cache *cache, sqlite3_value *value) {
+  (void)cache;
+  sqlite3_int64 number;
+  return read_integer(value, BATCH_BYTES, &number) && number == BATCH_BYTES;
+}
+
+static void get_batch_bytes(struct kv_cache *cache, sqlite3_context *context) {
+  (void)cache;
+  sqlite3_result_int64(context, BATCH_BYTES);
+}
+
+static bool set_verify(struct kv_cache *cache, sqlite3_value *value) {
+  const char *word = (const char *)sqlite3_value_text(value);
+  bool on = word && sqlite3_stricmp(word, "on") == 0;
+  if (!word || (!on && sqlite3_stricmp(word, "off") != 0)) return false;
+  kv_cache_set_verify(cache, on);
+  return true;
+}
+
+static void get_verify(struct kv_cache *cache, sqlite3_context *context) {
+  sqlite3_result_text(context, kv_cache_verifies(cache) ? "on" : "off", -1, SQLITE_STATIC);
+}
+
+static const struct setting settings[] = {
+    {"cache_bytes", "0 to 1099511627776", set_cache_bytes, get_cache_bytes},
+    {"threads", "0 and 1 in this version", set_threads, get_threads},
+    {"batch_bytes", "67108864 in this version", set_batch_bytes, get_batch_bytes},
+    {"verify_checksums", "on and off", set_verify, get_verify},
+};
+enum { SETTING_COUNT = sizeof settings / sizeof *settings };
+
+static const struct setting *find_setting(sqlite3_value *name) {
+  const char *text = (const char *)sqlite3_value_text(name);
+  for (int i = 0; text && i < SETTING_COUNT; i++)
+    if (sqlite3_stricmp(text, settings[i].name) == 0) return &settings[i];
+  return NULL;
+}
+
+static int fail_name(sqlite3_value *name, char **message) {
+  const char *given = (const char *)sqlite3_value_text(name);
+  sqlite3_str *text = sqlite3_str_new(NULL);
+  for (int i = 0; i < SETTING_COUNT; i++)
+    sqlite3_str_appendf(text, "%s%s", i ? ", " : "", settings[i].name);
+  char *names = sqlite3_str_finish(text);
+  if (!names) return SQLITE_NOMEM;
+  int rc = colfam_error(message, SQLITE_ERROR, "unknown setting %.80s: the settings are %s",
+                        given ? given : "NULL", names);
+  sqlite3_free(names);
+  return rc;
+}
+
+static int fail_value(const struct setting *setting, sqlite3_value *value, char **message) {
+  const char *given = (const char *)sqlite3_value_text(value);
+  return colfam_error(message, SQLITE_ERROR, "setting %s cannot be '%.80s': allowed are %s",
+                      setting->name, given ? given : "NULL", setting->allowed);
+}
+
+void colfam_config_function(sqlite3_context *context, int argc, sqlite3_value **argv) {
+  const struct setting *setting = find_setting(argv[0]);
+  struct kv_cache *cache = colfam_store_make_cache();
+  char *message = NULL;
+  int rc = cache ? SQLITE_OK : SQLITE_NOMEM;
+  if (rc == SQLITE_OK && !setting) rc = fail_name(argv[0], &message);
+  if (rc == SQLITE_OK && argc > 1 && !setting->set(cache, argv[1]))
+    rc = fail_value(setting, argv[1], &message);
+  if (rc == SQLITE_OK)
+    setting->get(cache, context);
+  else
+    colfam_result_error(context, rc, message);
+}
