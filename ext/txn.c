@@ -4,7 +4,7 @@
 **                    ^                 |
 **                    +---- BUSY -------+-> rollback
 **
-** sync writes: the job's edit, then the log row, then a bounded trim of dead log rows. All of it is
+** sync writes: a bounded trim of dead log rows, then the job's edit, then the log row. All of it is
 ** absolute, so that running it again, or after a ROLLBACK TO that undid it, gives the same rows. The
 ** write lock is held from begin on, so the base view stays the newest committed state throughout. */
 #include "txn.h"
@@ -471,9 +471,10 @@ static int sync_writes(struct colfam_txn *txn, char **message) {
   int rc = SQLITE_OK;
   bool writes = kv_batch_count(txn->batch) > 0;
   rc = do_due_work(txn, message);
+  /* An INSERT of one row comes last, so that changes() is 1 after every commit of writes. */
+  if (rc == SQLITE_OK && (writes || txn->jobs)) rc = trim(txn, message);
   if (rc == SQLITE_OK) rc = publish(txn, message);
   if (rc == SQLITE_OK) rc = write_row(txn, message);
-  if (rc == SQLITE_OK && (writes || txn->jobs)) rc = trim(txn, message);
   return rc;
 }
 
