@@ -47,7 +47,7 @@ COLFAM_TEST_SO = $(abspath $(BUILD))/test/colfam.so
 export COLFAM_SO COLFAM_TEST_SO CC BUILD SOURCE_FLAGS
 
 .PHONY: all demo demo-run test test-run programs programs-run unit lint format format-check clean \
-        threads-run check-asan check-tsan check-valgrind
+        threads-run check-asan check-tsan check-valgrind check-differential
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -158,6 +158,10 @@ check-valgrind: $(UNIT_BIN) $(CORE_BIN)
 	@bash tests/deps.sh valgrind
 	@LIMIT=3000 CK_FORK=no COLFAM_WRAP="valgrind -q --error-exitcode=9 --leak-check=full" \
 	  bash tests/run.sh $(UNIT_BIN) $(CORE_BIN)
+
+# Statements against ordinary tables, STEPS of them; goes on where it was stopped.
+check-differential: $(BUILD)/tests/sql_differential
+	@bash tests/slices.sh $< $(or $(STEPS),2000000) 100000 250
 
 -include $(patsubst %.o,%.d,$(ENGINE_OBJ) $(EXT_OBJ) $(CORE_OBJ) $(KILL_OBJ) $(HARNESS_OBJ) \
   $(CORE_HARNESS_OBJ) $(PROGRAM_OBJ))
