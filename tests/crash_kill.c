@@ -1,5 +1,5 @@
 /* Death at named places of the commit (ext/killpoint.h; "hook" is SQLite's commit hook, which comes
-** after xSync and before the commit). A child writes numbered transactions to an ordinary table and
+** after xSync and before the commit) and in the middle of a transaction of five times the memtable. A child writes numbered transactions to an ordinary table and
 ** a colfam table alike, acknowledges each through a pipe when COMMIT has returned, and dies by
 ** SIGKILL at the nth arrival. The parent opens the database afterwards: both tables have the same
 ** rows, of a prefix of the transactions that lacks none acknowledged and has at most one more;
@@ -20,13 +20,15 @@
 #define HITS 12          /* of a point, in each journal mode */
 #define TRANSACTIONS 400 /* of a child that nothing kills */
 #define KEYS 300
+#define LARGE_ROWS 120 /* of 700 bytes: five times the memtable */
 
 /* ---- The child */
 
 struct child {
   sqlite3 *db;
   struct harness_random random;
-  long hook_left; /* commits until the hook kills; 0 = never */
+  long hook_left;   /* commits until the hook kills; 0 = never */
+  long middle_left; /* large changes until one kills halfway; 0 = never */
 };
 
 static void child_run(struct child *child, const char *sql) {
@@ -72,14 +74,24 @@ static void child_ddl(struct child *child, int64_t number) {
               "INSERT INTO family2(family2) VALUES('compact')");
 }
 
-/* More than twice the log's budget: straight into a run. */
+/* Called for each of the rows: LARGE_ROWS for plain, then as many for family, where it kills. */
+static void kill_in_the_middle(sqlite3_context *context, int argc, sqlite3_value **argv) {
+  struct child *child = sqlite3_user_data(context);
+  (void)argc;
+  bool here = sqlite3_value_int(argv[1]) == LARGE_ROWS / 2 && sqlite3_value_int(argv[2]);
+  if (here && child->middle_left && --child->middle_left == 0) raise(SIGKILL);
+  sqlite3_result_value(context, argv[0]);
+}
+
+/* Five times the log's budget: straight into a run. */
 static void child_large_change(struct child *child, int64_t number) {
   static const char *const tables[] = {"plain", "family"};
   for (int i = 0; i < 2; i++) {
     char *sql = sqlite3_mprintf(
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60) "
-        "INSERT OR REPLACE INTO %s SELECT 1000 + i, printf('%%0*d', 700, %lld) FROM n",
-        tables[i], (long long)number);
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "
+        "INSERT OR REPLACE INTO %s SELECT 1000 + i, middle(printf('%%0*d', 700, %lld), i, %d) FROM "
+        "n",
+        LARGE_ROWS, tables[i], (long long)number, i);
     child_run(child, sql);
     sqlite3_free(sql);
   }
@@ -101,15 +113,19 @@ static void child_transaction(struct child *child, int64_t number) {
   child_run(child, "COMMIT");
 }
 
-/* argv: program, "child", database, first number, pipe, hook. */
+/* argv: program, "child", database, first number, pipe; commits until it dies in the hook, large changes
+** until it dies in one. */
 static int child_main(char **argv) {
-  struct child child = {.hook_left = strtol(argv[5], NULL, 10)};
+  struct child child = {.hook_left = strtol(argv[5], NULL, 10),
+                        .middle_left = strtol(argv[6], NULL, 10)};
   int64_t first = strtoll(argv[3], NULL, 10);
   int acknowledged = (int)strtol(argv[4], NULL, 10);
   harness_seed(&child.random, (uint64_t)first);
   if (sqlite3_open(argv[2], &child.db) != SQLITE_OK || sql_load(child.db, NULL) != SQLITE_OK)
     return 2;
   sqlite3_commit_hook(child.db, kill_in_hook, &child);
+  sqlite3_create_function(child.db, "middle", 3, SQLITE_UTF8, &child, kill_in_the_middle, NULL,
+                          NULL);
   for (int64_t number = first; number < first + TRANSACTIONS; number++) {
     child_transaction(&child, number);
     if (write(acknowledged, &number, sizeof number) != sizeof number) return 4;
@@ -136,6 +152,7 @@ static const struct {
     {"sync-logged", "in xSync, after the log row", UNDONE},
     {"synced", "in xSync, at its end", UNDONE},
     {"hook", "between xSync and the commit", UNDONE},
+    {"middle", "halfway through a large transaction", UNDONE},
     {"commit", "in xCommit, before anything", DONE},
     {"remove", "removing a file, before: in xCommit, or when a table is let go", EITHER},
     {"removed", "removing a file, after", EITHER},
@@ -144,7 +161,7 @@ static const struct {
 
 struct run {
   const char *path;
-  const char *point; /* "hook" or a kill point's name */
+  const char *point; /* "hook", "middle" or a kill point's name */
   int nth;
   enum outcome outcome;
   int64_t before;       /* number of the last transaction before this child */
@@ -152,16 +169,16 @@ struct run {
 };
 
 static void exec_child(const struct run *run, int pipe_end) {
-  char first[32], end[32], hook[32], kill_text[64];
-  bool in_hook = strcmp(run->point, "hook") == 0;
+  char first[32], end[32], hook[32], middle[32], kill_text[64];
   snprintf(first, sizeof first, "%lld", (long long)run->before + 1);
   snprintf(end, sizeof end, "%d", pipe_end);
-  snprintf(hook, sizeof hook, "%d", in_hook ? run->nth : 0);
+  snprintf(hook, sizeof hook, "%d", strcmp(run->point, "hook") ? 0 : run->nth);
+  snprintf(middle, sizeof middle, "%d", strcmp(run->point, "middle") ? 0 : run->nth);
   snprintf(kill_text, sizeof kill_text, "%s:%d", run->point, run->nth);
   setenv("COLFAM_KILL", kill_text, 1);
   const char *so = getenv("COLFAM_TEST_SO");
   setenv("COLFAM_SO", so ? so : COLFAM_TEST_SO, 1);
-  execl("/proc/self/exe", "crash_kill", "child", run->path, first, end, hook, (char *)NULL);
+  execl("/proc/self/exe", "crash_kill", "child", run->path, first, end, hook, middle, (char *)NULL);
   _exit(127);
 }
 
@@ -272,7 +289,7 @@ START_TEST(nothing_acknowledged_is_lost_when_killed) {
 END_TEST
 
 int main(int argc, char **argv) {
-  if (argc == 6 && strcmp(argv[1], "child") == 0) return child_main(argv);
+  if (argc == 7 && strcmp(argv[1], "child") == 0) return child_main(argv);
   Suite *suite = suite_create("kill points");
   TCase *tc = tcase_create("points");
   tcase_set_timeout(tc, 300);
