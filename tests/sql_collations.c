@@ -95,9 +95,14 @@ static void make(const char *shape, enum place place) {
 }
 
 static void finish(void) {
+  static const char *const upkeep[] = {"", "INSERT INTO t(t) VALUES('flush')",
+                                       "INSERT INTO t(t) VALUES('compact')"};
   if (!sqlite3_get_autocommit(db)) sql_ok(db, "COMMIT");
-  both(db, "SELECT k, j, v FROM @");
-  sql_rows(db, "SELECT * FROM colfam_check('t')", "");
+  for (int i = 0; i < 3; i++) {
+    sql_ok(db, upkeep[i]);
+    both(db, "SELECT k, j, v FROM @");
+    sql_rows(db, "SELECT * FROM colfam_check('t')", "");
+  }
   both_drop(db);
 }
 
@@ -317,6 +322,36 @@ START_TEST(triggers_see_the_texts_as_written) {
 }
 END_TEST
 
+/* Groups of equal keys: each spelling in turn replaces the one before, from one place over another. */
+START_TEST(equal_keys_of_other_bytes_are_one_in_every_place) {
+  static const char *const groups[][3] = {
+      {"k COLLATE NOCASE PRIMARY KEY, j, v", "'Abc'", "'aBC'"},
+      {"k TEXT COLLATE RTRIM PRIMARY KEY, j, v", "'x '", "'x'"},
+      {"k, j, v, PRIMARY KEY(k COLLATE BINARY DESC)", "1", "1.0"},
+      {"k COLLATE NOCASE, j COLLATE RTRIM, v, PRIMARY KEY(j, k)", "0.0", "-0.0"},
+      {"k PRIMARY KEY, j, v", "-9223372036854775808.0", "-9223372036854775808"},
+  };
+  const char *const *group = groups[_i];
+  both_create(db, group[0], " WITHOUT ROWID", "");
+  for (int step = 0; step < 8; step++) {
+    const char *key = group[1 + step % 2];
+    if (step == 4 || step == 6) sql_ok(db, "BEGIN");
+    bothf(db, "INSERT INTO @(k, j, v) VALUES(%s, 'j', %d)", key, step);
+    bothf(db, "INSERT OR IGNORE INTO @(k, j, v) VALUES(%s, 'j ', %d)", key, step);
+    bothf(db, "REPLACE INTO @(k, j, v) VALUES(%s, 'j', %d), ('other', 'j', 1)", key, step);
+    bothf(db, "SELECT k, j, v FROM @ WHERE k IN (%s, %s, 'none')", group[1], group[2]);
+    bothf(db, "SELECT k, v FROM @ WHERE k = %s AND j = 'j'", group[2]);
+    bothf(db, "SELECT k, v FROM @ WHERE j IN ('j', 'k') AND k IN (%s)", group[1]);
+    bothf(db, "UPDATE @ SET k = %s WHERE k = %s", group[1 + (step + 1) % 2], key);
+    bothf(db, "SELECT k, j, v FROM @ WHERE k BETWEEN %s AND %s", group[1], group[2]);
+    if (step == 3) bothf(db, "DELETE FROM @ WHERE k = %s", key);
+    if (step % 2) sql_ok(db, "INSERT INTO t(t) VALUES('flush')");
+    if (step == 5 || step == 7) sql_ok(db, "COMMIT");
+  }
+  finish();
+}
+END_TEST
+
 /* ---- Long keys */
 
 /* What counts is the key's size: spaces at its end are none of it. */
@@ -402,6 +437,7 @@ int main(void) {
   tcase_add_loop_test(tcase, writes_with_equal_keys, 0, SHAPES * PLACES);
   tcase_add_loop_test(tcase, writes_undone, 0, SHAPES * PLACES);
   tcase_add_loop_test(tcase, triggers_see_the_texts_as_written, 0, SHAPES);
+  tcase_add_loop_test(tcase, equal_keys_of_other_bytes_are_one_in_every_place, 0, 5);
   tcase_add_test(tcase, longest_keys);
   tcase_add_test(tcase, functions_take_and_show_folded_keys);
   tcase_add_test(tcase, collation_of_the_application_on_a_value_column);
