@@ -144,6 +144,7 @@ double colfam_vtab_rows_estimate(struct colfam_vtab *vtab) {
   } else if (table && table->view) {
     vtab->rows_estimate = rows_of_view(table->view, NULL);
   } else if (vtab->rows_estimate == 0) {
+    vtab->rows_estimate = ROWS_UNKNOWN; /* should the shadow tables lead back here */
     vtab->rows_estimate = open_and_count(vtab);
   }
   if (vtab->rows_estimate < ROWS_LEAST) vtab->rows_estimate = ROWS_LEAST;

@@ -8,7 +8,8 @@
 **
 ** The bounds of a pattern (plan.h) are a text and its successor, made by SQLite from the start of a LIKE or
 ** GLOB pattern: under NOCASE the first in capitals and the second not, so that all spellings are between
-** them byte by byte too. Patterns also match blobs, by their bytes: a second interval. */
+** them byte by byte too. Where keys are not folded, each case of the first letters gets its own interval.
+** Patterns also match blobs, by their bytes: one more. */
 #include "ranges.h"
 
 #include <string.h>
@@ -21,11 +22,11 @@
 
 void colfam_column_bounds_init(struct colfam_column_bounds *bounds) {
   memset(bounds, 0, sizeof *bounds);
-  kv_buf_init(&bounds->pattern_buf);
+  kv_buf_init(&bounds->pattern_bytes);
 }
 
 void colfam_column_bounds_release(struct colfam_column_bounds *bounds) {
-  kv_buf_release(&bounds->pattern_buf);
+  kv_buf_release(&bounds->pattern_bytes);
 }
 
 /* A numeric column holds no text that is a number. Nor does it hold what was just bound, but for `new` in a
@@ -65,31 +66,77 @@ static void add_numerals(struct colfam_column_bounds *bounds) {
   raise_bound(&numerals->lower, values->lower, bounds->part.collation);
 }
 
-/* Under NOCASE the successor of a folded text is not the folded successor. */
-static int fold_pattern(struct colfam_column_bounds *bounds) {
-  struct kv_slice start = bounds->lower.datum.bytes;
-  bounds->pattern_end = bounds->upper.datum;
-  if (bounds->part.collation != KV_NOCASE || !start.size) return SQLITE_OK;
-  uint8_t *end = kv_buf_extend(&bounds->pattern_buf, start.size);
-  if (!end) return SQLITE_NOMEM;
+static void add_pattern(struct colfam_column_bounds *bounds, kv_type type, struct kv_slice start,
+                        struct kv_slice end) {
+  struct kv_datum *pair = &bounds->pattern[(ptrdiff_t)2 * bounds->count];
+  pair[0] = (struct kv_datum){.type = type, .bytes = start};
+  pair[1] = (struct kv_datum){.type = type, .bytes = end};
+  bounds->intervals[bounds->count++] =
+      (struct colfam_interval){{&pair[0], false}, {&pair[1], true}, false};
+}
+
+static bool is_letter(uint8_t byte) {
+  return (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z');
+}
+
+static uint8_t to_case(uint8_t byte, bool lower) {
+  if (!is_letter(byte)) return byte;
+  return lower ? byte | 0x20 : byte & 0xdf;
+}
+
+/* Texts that begin like `start` in some case of letters: the first `letters` ones in that of the bits of
+** `cases`, the others in any. */
+static void add_cases(struct colfam_column_bounds *bounds, struct kv_slice start, int letters,
+                      unsigned cases, uint8_t *from, uint8_t *to) {
   for (size_t i = 0; i < start.size; i++) {
-    uint8_t byte = start.data[i];
-    end[i] = byte >= 'A' && byte <= 'Z' ? byte - 'A' + 'a' : byte;
+    bool fixed = letters > 0 && is_letter(start.data[i]);
+    if (fixed) letters--;
+    bool lower = cases >> letters & 1;
+    from[i] = to_case(start.data[i], fixed && lower);
+    to[i] = to_case(start.data[i], !fixed || lower);
   }
-  end[start.size - 1]++;
-  bounds->pattern_end.bytes = kv_slice_of(end, start.size);
+  to[start.size - 1]++;
+  add_pattern(bounds, KV_TEXT, kv_slice_of(from, start.size), kv_slice_of(to, start.size));
+}
+
+static int add_all_cases(struct colfam_column_bounds *bounds, struct kv_slice start) {
+  int letters = 0;
+  for (size_t i = 0; i < start.size && letters < COLFAM_PATTERN_LETTERS_MAX; i++)
+    letters += is_letter(start.data[i]);
+  unsigned count = 1u << letters;
+  uint8_t *at = kv_buf_extend(&bounds->pattern_bytes, count * 2 * start.size);
+  if (!at) return SQLITE_NOMEM;
+  for (unsigned cases = 0; cases < count; cases++, at += 2 * start.size)
+    add_cases(bounds, start, letters, cases, at, at + start.size);
   return SQLITE_OK;
 }
 
+/* Under NOCASE the successor of a folded text is not the folded successor. */
+static int add_folded(struct colfam_column_bounds *bounds, struct kv_slice start) {
+  uint8_t *end = kv_buf_extend(&bounds->pattern_bytes, start.size);
+  if (!end) return SQLITE_NOMEM;
+  for (size_t i = 0; i < start.size; i++) end[i] = to_case(start.data[i], true);
+  end[start.size - 1]++;
+  add_pattern(bounds, KV_TEXT, start, kv_slice_of(end, start.size));
+  return SQLITE_OK;
+}
+
+static bool is_next(struct kv_slice start, struct kv_slice end) {
+  size_t last = start.size - 1;
+  return memcmp(start.data, end.data, last) == 0 && end.data[last] == start.data[last] + 1;
+}
+
 static int set_pattern(struct colfam_column_bounds *bounds) {
-  int rc = fold_pattern(bounds);
-  bounds->first_blob = (struct kv_datum){.type = KV_BLOB, .bytes = bounds->lower.datum.bytes};
-  bounds->past_blobs = (struct kv_datum){.type = KV_BLOB, .bytes = bounds->upper.datum.bytes};
-  bounds->intervals[0] =
-      (struct colfam_interval){{&bounds->lower.datum, false}, {&bounds->pattern_end, true}, false};
-  bounds->intervals[1] =
-      (struct colfam_interval){{&bounds->first_blob, false}, {&bounds->past_blobs, true}, false};
-  bounds->count = 2;
+  struct kv_slice start = bounds->lower.datum.bytes, end = bounds->upper.datum.bytes;
+  int rc = SQLITE_OK;
+  if (bounds->part.collation == KV_NOCASE) {
+    rc = add_folded(bounds, start);
+  } else if (is_next(start, end)) {
+    add_pattern(bounds, KV_TEXT, start, end);
+  } else {
+    rc = add_all_cases(bounds, start);
+  }
+  add_pattern(bounds, KV_BLOB, start, end);
   return rc;
 }
 

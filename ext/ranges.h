@@ -25,15 +25,19 @@ struct colfam_interval {
   struct colfam_bound lower, upper;
   bool numerals; /* of these, only texts that are numbers */
 };
+enum {
+  COLFAM_PATTERN_LETTERS_MAX = 3,
+  COLFAM_INTERVALS_MAX = (1 << COLFAM_PATTERN_LETTERS_MAX) + 1
+};
 struct colfam_column_bounds {
-  struct kv_key_part part;             /* the column */
-  struct colfam_interval intervals[2]; /* in the order of values */
-  int count;                           /* 0: nothing can match */
-  bool widened;                        /* more is in them than the arguments say */
+  struct kv_key_part part;                                /* the column */
+  struct colfam_interval intervals[COLFAM_INTERVALS_MAX]; /* in the order of values */
+  int count;                                              /* 0: nothing can match */
+  bool widened; /* more is in them than the arguments say */
   /* What the intervals borrow. */
   struct colfam_argument lower, upper;
-  struct kv_datum pattern_end, first_blob, past_blobs;
-  struct kv_buf pattern_buf;
+  struct kv_datum pattern[2 * COLFAM_INTERVALS_MAX]; /* the bounds of each */
+  struct kv_buf pattern_bytes;
 };
 /* `writing`: a statement that writes may be asking. Release it always. */
 void colfam_column_bounds_init(struct colfam_column_bounds *bounds);
