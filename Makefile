@@ -16,7 +16,7 @@ CHECK_LIBS = -lcheck -lsubunit -lrt
 Q = $(if $(V),,@echo "  $@" && )
 
 # SQLite loads extensions RTLD_GLOBAL and may unload them while another connection still runs their code:
-# one symbol goes out, and the code stays. Sanitizers leave their own symbols open until the program runs.
+# the entry points go out, and the code stays. Sanitizers leave their own symbols open until the program runs.
 SO_FLAGS = -shared -Wl,--version-script=$(BUILD)/exports.map -Wl,-z,nodelete \
            $(if $(SANITIZE),,-Wl,-z,defs)
 
@@ -60,7 +60,7 @@ $(BUILD)/colfam.so $(BUILD)/test/colfam.so: $(BUILD)/exports.map
 
 $(BUILD)/exports.map: Makefile
 	@mkdir -p $(@D)
-	@echo '{ global: sqlite3_colfam_init; local: *; };' > $@
+	@echo '{ global: sqlite3_colfam_init; sqlite3_colfam_readonly_init; local: *; };' > $@
 
 # libkv.a: the engine alone. libcolfam.a: all of it, to link beside SQLite.
 $(BUILD)/libkv.a: $(ENGINE_OBJ)

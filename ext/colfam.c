@@ -1,5 +1,6 @@
-/* The entry point. Loading registers modules and functions on one connection; the library stays loaded
-** (it owns process-wide state). Loading it again on the same connection changes nothing. */
+/* The entry points. Loading registers modules and functions on one connection; the library stays loaded
+** (it owns process-wide state). Loading it again on the same connection changes nothing, but that
+** sqlite3_colfam_readonly_init restricts it. */
 #include "colfam.h"
 
 #include "sqlite_api.h"
@@ -35,22 +36,28 @@ static int take_api(const sqlite3_api_routines *api, char **message) {
 }
 #endif
 
-static int can_prepare(sqlite3 *db, const char *sql) {
-  sqlite3_stmt *statement = NULL;
-  int rc = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
-  sqlite3_finalize(statement);
-  return rc == SQLITE_OK;
+static int register_all(sqlite3 *db, int readonly) {
+  struct colfam_conn *conn = colfam_conn_new(db);
+  if (!conn) return SQLITE_NOMEM;
+  if (readonly) colfam_conn_restrict(conn);
+  int rc = sqlite3_create_module_v2(db, "colfam", &colfam_module, colfam_conn_ref(conn),
+                                    colfam_conn_unref);
+  if (rc == SQLITE_OK && !readonly) rc = colfam_drops_register(conn);
+  if (rc == SQLITE_OK) rc = colfam_functions_register(conn);
+  if (rc == SQLITE_OK) rc = colfam_conn_register(conn);
+  colfam_conn_unref(conn);
+  return rc;
 }
 
-/* A statement that works follows the one that may fail: sqlite3_open fails after an automatic extension
-** that leaves an error behind on the connection. */
-static int is_loaded(sqlite3 *db) {
-  int loaded = can_prepare(db, "SELECT colfam_version()");
-  return can_prepare(db, "SELECT 1") && loaded;
+/* Of the two ways to load, the restricted one wins for the rest of the connection's life. */
+static int load_again(struct colfam_conn *conn, int readonly, char **message) {
+  if (readonly) colfam_conn_restrict(conn);
+  if (!conn->readonly || readonly) return SQLITE_OK;
+  *message = sqlite3_mprintf("colfam was loaded read-only on this connection: open another one");
+  return SQLITE_ERROR;
 }
 
-__attribute__((visibility("default"))) int sqlite3_colfam_init(sqlite3 *db, char **message,
-                                                               const sqlite3_api_routines *api) {
+static int load(sqlite3 *db, char **message, const sqlite3_api_routines *api, int readonly) {
 #ifdef SQLITE_CORE
   (void)api;
 #else
@@ -61,13 +68,17 @@ __attribute__((visibility("default"))) int sqlite3_colfam_init(sqlite3 *db, char
         sqlite3_mprintf("colfam needs SQLite 3.38 or newer, this is %s", sqlite3_libversion());
     return SQLITE_ERROR;
   }
-  if (is_loaded(db)) return LOADED;
-  struct colfam_conn *conn = colfam_conn_new(db);
-  if (!conn) return SQLITE_NOMEM;
-  int rc = sqlite3_create_module_v2(db, "colfam", &colfam_module, colfam_conn_ref(conn),
-                                    colfam_conn_unref);
-  if (rc == SQLITE_OK) rc = colfam_drops_register(conn);
-  if (rc == SQLITE_OK) rc = colfam_functions_register(conn);
-  colfam_conn_unref(conn);
+  struct colfam_conn *conn = colfam_conn_of(db);
+  int rc = conn ? load_again(conn, readonly, message) : register_all(db, readonly);
   return rc == SQLITE_OK ? LOADED : rc;
+}
+
+__attribute__((visibility("default"))) int sqlite3_colfam_init(sqlite3 *db, char **message,
+                                                               const sqlite3_api_routines *api) {
+  return load(db, message, api, 0);
+}
+
+__attribute__((visibility("default"))) int sqlite3_colfam_readonly_init(
+    sqlite3 *db, char **message, const sqlite3_api_routines *api) {
+  return load(db, message, api, 1);
 }

@@ -19,9 +19,12 @@
 extern "C" {
 #endif
 
-/* The entry point, for programs that link the library: give it to sqlite3_auto_extension. */
+/* The entry points, for programs that link the library: give one to sqlite3_auto_extension. The second lets
+** existing tables be read and nothing else. */
 struct sqlite3_api_routines;
 int sqlite3_colfam_init(sqlite3 *db, char **message, const struct sqlite3_api_routines *api);
+int sqlite3_colfam_readonly_init(sqlite3 *db, char **message,
+                                 const struct sqlite3_api_routines *api);
 
 /* One SQL value. */
 struct colfam_value {

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "conn.h"
 #include "engine/kv.h"
 #include "error.h"
 #include "store.h"
@@ -116,6 +117,8 @@ void colfam_config_function(sqlite3_context *context, int argc, sqlite3_value **
   struct kv_cache *cache = colfam_store_make_cache();
   char *message = NULL;
   int rc = cache ? SQLITE_OK : SQLITE_NOMEM;
+  if (rc == SQLITE_OK)
+    rc = colfam_conn_refuse(sqlite3_user_data(context), "colfam_config", &message);
   if (rc == SQLITE_OK && !setting) rc = fail_name(argv[0], &message);
   if (rc == SQLITE_OK && argc > 1 && !setting->set(cache, argv[1]))
     rc = fail_value(setting, argv[1], &message);

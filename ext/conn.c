@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "error.h"
 #include "table.h"
 #include "txn.h"
 
@@ -30,4 +31,47 @@ void colfam_conn_unref(void *context) {
   }
   sqlite3_free(conn->api);
   sqlite3_free(conn);
+}
+
+void colfam_conn_restrict(struct colfam_conn *conn) {
+  conn->readonly = true;
+}
+
+int colfam_conn_refuse(const struct colfam_conn *conn, const char *what, char **message) {
+  if (!conn->readonly) return SQLITE_OK;
+  return colfam_error(message, SQLITE_READONLY,
+                      "%s: colfam was loaded read-only on this connection: existing tables can be "
+                      "read, nothing else",
+                      what);
+}
+
+/* ---- From the connection back to its context: SQLite keeps it as a function's */
+
+#define POINTER_TYPE "colfam_conn"
+
+/* No SQL text can make such a pointer. */
+static void connection_function(sqlite3_context *context, int argc, sqlite3_value **argv) {
+  (void)argc;
+  struct colfam_conn **into = sqlite3_value_pointer(argv[0], POINTER_TYPE);
+  if (into) *into = sqlite3_user_data(context);
+}
+
+int colfam_conn_register(struct colfam_conn *conn) {
+  return sqlite3_create_function_v2(conn->db, "colfam_connection", 1,
+                                    SQLITE_UTF8 | SQLITE_DIRECTONLY, colfam_conn_ref(conn),
+                                    connection_function, NULL, NULL, colfam_conn_unref);
+}
+
+struct colfam_conn *colfam_conn_of(sqlite3 *db) {
+  struct colfam_conn *conn = NULL;
+  sqlite3_stmt *statement = NULL;
+  if (sqlite3_prepare_v2(db, "SELECT colfam_connection(?1)", -1, &statement, NULL) == SQLITE_OK &&
+      sqlite3_bind_pointer(statement, 1, &conn, POINTER_TYPE, NULL) == SQLITE_OK)
+    sqlite3_step(statement);
+  sqlite3_finalize(statement);
+  /* sqlite3_open fails after an automatic extension that leaves an error behind: a statement that works clears
+  ** it. */
+  if (sqlite3_prepare_v2(db, "SELECT 1", -1, &statement, NULL) == SQLITE_OK)
+    sqlite3_finalize(statement);
+  return conn;
 }

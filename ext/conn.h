@@ -15,8 +15,9 @@ struct colfam_vtab;
 
 struct colfam_conn {
   sqlite3 *db;
-  int refs;                    /* one a registration */
-  struct colfam_vtab *vtabs;   /* all connected now */
+  bool readonly;             /* existing tables can be read, nothing else (colfam_conn_restrict) */
+  int refs;                  /* one a registration */
+  struct colfam_vtab *vtabs; /* all connected now */
   struct colfam_table *tables; /* all opened now */
   struct colfam_drop *drops;   /* DROPs of the transaction in progress (drop.h) */
   struct api_object *api;      /* NULL until asked for (api.h) */
@@ -26,7 +27,17 @@ struct colfam_conn *colfam_conn_new(sqlite3 *db);
 struct colfam_conn *colfam_conn_ref(struct colfam_conn *conn);
 void colfam_conn_unref(void *conn); /* void * for SQLite's destructors */
 
-/* Registers functions and table-valued functions (functions.c, stats_table.c, ...). */
+/* The context of a connection that has loaded the extension, or NULL. */
+struct colfam_conn *colfam_conn_of(sqlite3 *db);
+/* The last step of loading: from now on colfam_conn_of finds it. */
+int colfam_conn_register(struct colfam_conn *conn);
+/* For good: what is loaded may be read only from now on. */
+void colfam_conn_restrict(struct colfam_conn *conn);
+/* SQLITE_READONLY with a message when the connection is restricted. `what` is a function's or a table's name. */
+int colfam_conn_refuse(const struct colfam_conn *conn, const char *what, char **message);
+
+/* Registers functions and table-valued functions (functions.c, stats_table.c, ...); on a restricted
+** connection only those that neither write nor touch files. */
 int colfam_functions_register(struct colfam_conn *conn);
 
 #endif

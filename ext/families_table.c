@@ -135,5 +135,6 @@ const struct colfam_tvf colfam_families_tvf = {
     .columns = "table_name TEXT, rows INTEGER, bytes INTEGER, files INTEGER, runs INTEGER, "
                "levels TEXT, log_bytes INTEGER, options TEXT, problem TEXT",
     .column_count = 9,
+    .harmless = true,
     .gather = families_gather,
 };

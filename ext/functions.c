@@ -99,16 +99,17 @@ struct function {
   const char *name;
   int argc;
   int flags;
+  bool harmless; /* restricted connections have it too */
   void (*call)(sqlite3_context *, int, sqlite3_value **);
 };
 
 static const struct function functions[] = {
-    {"colfam_version", 0, SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, version_function},
-    {"colfam_debug", 0, 0, debug_function},
-    {"colfam_may_exist", -1, 0, may_exist_function},
-    {"colfam_config", 1, SQLITE_DIRECTONLY, colfam_config_function},
-    {"colfam_config", 2, SQLITE_DIRECTONLY, colfam_config_function},
-    {"colfam_api", 1, SQLITE_DIRECTONLY, colfam_api_function},
+    {"colfam_version", 0, SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, true, version_function},
+    {"colfam_debug", 0, 0, true, debug_function},
+    {"colfam_may_exist", -1, 0, true, may_exist_function},
+    {"colfam_config", 1, SQLITE_DIRECTONLY, false, colfam_config_function},
+    {"colfam_config", 2, SQLITE_DIRECTONLY, false, colfam_config_function},
+    {"colfam_api", 1, SQLITE_DIRECTONLY, false, colfam_api_function},
 };
 
 static const struct colfam_tvf *const tables[] = {
@@ -123,19 +124,20 @@ static const struct colfam_work *const works[] = {
     &colfam_compact_work,
 };
 
-int colfam_functions_register(struct colfam_conn *conn) {
-  int rc = SQLITE_OK;
-  for (size_t i = 0; i < sizeof functions / sizeof *functions && !rc; i++) {
-    const struct function *f = &functions[i];
-    /* On failure too SQLite calls the destructor. */
-    rc = sqlite3_create_function_v2(conn->db, f->name, f->argc, SQLITE_UTF8 | f->flags,
+static int register_function(struct colfam_conn *conn, const struct function *f) {
+  /* On failure too SQLite calls the destructor. */
+  return sqlite3_create_function_v2(conn->db, f->name, f->argc, SQLITE_UTF8 | f->flags,
                                     colfam_conn_ref(conn), f->call, NULL, NULL, colfam_conn_unref);
-  }
-  for (size_t i = 0; i < sizeof tables / sizeof *tables && !rc; i++) {
-    rc = colfam_tvf_register(conn, tables[i]);
-  }
-  for (size_t i = 0; i < sizeof works / sizeof *works && !rc; i++) {
+}
+
+int colfam_functions_register(struct colfam_conn *conn) {
+  bool all = !conn->readonly;
+  int rc = SQLITE_OK;
+  for (size_t i = 0; i < sizeof functions / sizeof *functions && !rc; i++)
+    if (all || functions[i].harmless) rc = register_function(conn, &functions[i]);
+  for (size_t i = 0; i < sizeof tables / sizeof *tables && !rc; i++)
+    if (all || tables[i]->harmless) rc = colfam_tvf_register(conn, tables[i]);
+  for (size_t i = 0; i < sizeof works / sizeof *works && !rc && all; i++)
     rc = colfam_work_register(conn, works[i]);
-  }
   return rc;
 }

@@ -62,5 +62,6 @@ const struct colfam_tvf colfam_stats_tvf = {
     .name = "colfam_stats",
     .columns = "table_name TEXT, name TEXT, value INTEGER, unit TEXT, meaning TEXT",
     .column_count = 5,
+    .harmless = true,
     .gather = stats_gather,
 };

@@ -125,6 +125,10 @@ static int tvf_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_st
   struct tvf_cursor *cursor = (struct tvf_cursor *)base;
   const struct tvf_module *module = ((struct tvf_vtab *)base->pVtab)->module;
   cursor_clear(cursor);
+  if (!module->tvf->harmless) {
+    int rc = colfam_conn_refuse(module->conn, module->tvf->name, &base->pVtab->zErrMsg);
+    if (rc) return rc;
+  }
   if (argc > 0) {
     int rc = colfam_tvf_copy_argument(argv[0], module->tvf->name, TABLE_WANTED, &cursor->table,
                                       &base->pVtab->zErrMsg);

@@ -15,6 +15,8 @@ struct colfam_tvf {
   int column_count;
   bool takes_table; /* name('t'): the argument is the hidden column table_name, and must be given */
   bool direct_only; /* not for views and triggers */
+  bool
+      harmless; /* writes nothing and touches no file by name: restricted connections have it too */
   /* Appends all rows; `table` is the argument or NULL. On failure returns the code and may set *message
   ** (sqlite3_malloc). */
   int (*gather)(struct colfam_conn *conn, const char *table, struct colfam_list *list,

@@ -120,7 +120,8 @@ static int create_table(struct colfam_vtab *vtab, char **message) {
 static int vtab_create(sqlite3 *db, void *context, int argc, const char *const *argv,
                        sqlite3_vtab **out, char **message) {
   struct colfam_vtab *vtab;
-  int rc = new_vtab(db, context, argc, argv, &vtab, message);
+  int rc = colfam_conn_refuse(context, argv[2], message);
+  if (rc == SQLITE_OK) rc = new_vtab(db, context, argc, argv, &vtab, message);
   if (rc != SQLITE_OK) return rc;
   rc = create_table(vtab, message);
   if (rc == SQLITE_OK) {
@@ -135,6 +136,10 @@ static int vtab_create(sqlite3 *db, void *context, int argc, const char *const *
 static int vtab_disconnect(sqlite3_vtab *base) {
   free_vtab((struct colfam_vtab *)base);
   return SQLITE_OK;
+}
+
+static int refuse_restricted(struct colfam_vtab *vtab) {
+  return colfam_conn_refuse(vtab->conn, vtab->schema->table, &vtab->base.zErrMsg);
 }
 
 /* A table too damaged to be opened can be dropped and renamed all the same: by name. */
@@ -154,6 +159,7 @@ static int with_catalog(struct colfam_vtab *vtab, struct colfam_catalog *own,
 static int vtab_destroy(sqlite3_vtab *base) {
   struct colfam_vtab *vtab = (struct colfam_vtab *)base;
   struct colfam_catalog own, *catalog;
+  if (refuse_restricted(vtab) != SQLITE_OK) return SQLITE_READONLY;
   int rc = with_catalog(vtab, &own, &catalog);
   if (rc == SQLITE_OK && vtab->table) rc = colfam_drops_add(vtab->table, &base->zErrMsg);
   if (rc == SQLITE_OK) rc = colfam_catalog_drop(catalog, &base->zErrMsg);
@@ -166,7 +172,8 @@ static int vtab_destroy(sqlite3_vtab *base) {
 static int vtab_rename(sqlite3_vtab *base, const char *name) {
   struct colfam_vtab *vtab = (struct colfam_vtab *)base;
   struct colfam_catalog own, *catalog;
-  int rc = refuse_name(name, &base->zErrMsg);
+  int rc = refuse_restricted(vtab);
+  if (rc == SQLITE_OK) rc = refuse_name(name, &base->zErrMsg);
   if (rc != SQLITE_OK) return rc;
   rc = with_catalog(vtab, &own, &catalog);
   if (rc == SQLITE_OK) rc = colfam_catalog_rename(catalog, name, &base->zErrMsg);
@@ -187,7 +194,8 @@ static struct colfam_txn *txn_of(sqlite3_vtab *base) {
 ** told of already: nothing to note. */
 static int vtab_begin(sqlite3_vtab *base) {
   struct colfam_vtab *vtab = (struct colfam_vtab *)base;
-  int rc = colfam_vtab_open(vtab);
+  int rc = refuse_restricted(vtab);
+  if (rc == SQLITE_OK) rc = colfam_vtab_open(vtab);
   if (rc != SQLITE_OK) return rc;
   vtab->joining = vtab->table->txn != NULL;
   return colfam_txn_begin(vtab->table, false, &base->zErrMsg);

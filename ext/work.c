@@ -148,8 +148,10 @@ static int work_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_s
   struct work_cursor *cursor = (struct work_cursor *)base;
   const struct work_module *module = module_of(cursor);
   cursor_clear(cursor);
-  int rc = colfam_tvf_copy_argument(argv[0], module->work->name, module->work->wanted,
-                                    &cursor->argument, &base->pVtab->zErrMsg);
+  int rc = colfam_conn_refuse(module->conn, module->work->name, &base->pVtab->zErrMsg);
+  if (rc) return rc;
+  rc = colfam_tvf_copy_argument(argv[0], module->work->name, module->work->wanted,
+                                &cursor->argument, &base->pVtab->zErrMsg);
   if (rc) return rc;
   char *message = NULL;
   cursor->begun_us = now_us();
