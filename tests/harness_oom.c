@@ -12,8 +12,10 @@ static sqlite3_mem_methods real;
 static int countdown; /* 0 = off */
 static bool stays, failed;
 static uint64_t engine_nth;
+static uint64_t sqlite_count;
 
 static bool fails(void) {
+  sqlite_count++;
   if (!countdown) return false;
   if (--countdown) return false;
   if (stays) countdown = 1;
@@ -54,4 +56,10 @@ bool oom_stop(enum oom_heap heap) {
   if (heap == OOM_ENGINE) return kv_mem_fail_nth(0, 0) >= engine_nth;
   countdown = 0;
   return failed;
+}
+
+uint64_t oom_count(void) {
+  uint64_t count = sqlite_count + kv_mem_fail_nth(0, 0);
+  sqlite_count = 0;
+  return count;
 }

@@ -4,6 +4,7 @@
 #define HARNESS_OOM_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Once, before the first use of SQLite in the program. */
 void oom_install(void);
@@ -13,5 +14,7 @@ enum oom_heap { OOM_SQLITE, OOM_ENGINE };
 void oom_fail_nth(enum oom_heap heap, int n, bool sticky);
 /* Switches failing off; true when an allocation had failed. */
 bool oom_stop(enum oom_heap heap);
+/* Allocations of both heaps since the last call. */
+uint64_t oom_count(void);
 
 #endif

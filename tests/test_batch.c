@@ -317,6 +317,31 @@ START_TEST(rollback_costs_what_was_written_since) {
 }
 END_TEST
 
+/* As many as failing statements of one long transaction: each undoes its own writes and nothing else. */
+START_TEST(sixty_thousand_rollbacks_cost_their_own_writes) {
+  enum { ROLLBACKS = 60000, WRITES = 5 };
+  struct kv_batch *batch = new_batch();
+  for (uint64_t i = 0; i < 20000; i++) put_number(batch, i);
+  struct kv_batch_mark mark = kv_batch_mark(batch);
+  uint64_t popped = batch->entries.popped;
+  size_t bytes = kv_batch_bytes(batch), moved = 0;
+  kv_mem_fail_nth(0, 0);
+  for (uint64_t round = 0; round < ROLLBACKS; round++) {
+    for (uint64_t i = 0; i < WRITES; i++) {
+      put_number(batch, round * 7 + i * 9000);
+      if (batch->entries.moved > moved) moved = batch->entries.moved;
+    }
+    kv_batch_rollback(batch, mark);
+  }
+  ck_assert_uint_eq(batch->entries.popped - popped, ROLLBACKS * WRITES);
+  ck_assert_uint_le(moved, 768);
+  ck_assert_uint_le(kv_mem_fail_nth(0, 0), ROLLBACKS);
+  ck_assert_uint_le(kv_batch_bytes(batch), bytes + 65536);
+  ck_assert_uint_eq(kv_batch_count(batch), 20000);
+  free_all(batch);
+}
+END_TEST
+
 START_TEST(rolled_back_memory_is_used_again) {
   struct kv_batch *batch = new_batch();
   char value[1001];
@@ -668,6 +693,7 @@ int main(void) {
   tcase_add_test(tests, iterator_moves_seeks_and_ends);
   tcase_add_test(tests, statistics_count_each_event_once);
   tcase_add_test(tests, rollback_costs_what_was_written_since);
+  tcase_add_test(tests, sixty_thousand_rollbacks_cost_their_own_writes);
   tcase_add_test(tests, rolled_back_memory_is_used_again);
   tcase_add_test(tests, rollback_of_everything_frees_the_index);
   tcase_add_test(tests, scans_in_a_savepoint_leave_an_order_to_extend);
