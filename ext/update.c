@@ -70,7 +70,8 @@ static int random_rowid(struct change *change) {
     change->rowid = rowid;
     if (!found) return SQLITE_OK;
   }
-  return colfam_vtab_error(change->vtab, SQLITE_FULL, "table %s: no free rowid found",
+  return colfam_vtab_error(change->vtab, SQLITE_FULL,
+                           "database or disk is full: no free rowid in table %s",
                            change->schema->table);
 }
 
