@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cursor.h"
+#include "declare.h"
 #include "drop.h"
 #include "error.h"
 #include "plan.h"
@@ -72,7 +73,7 @@ static int new_vtab(sqlite3 *db, struct colfam_conn *conn, int argc, const char 
   vtab->conn = conn;
   vtab->database = sqlite3_mprintf("%s", argv[1]);
   int rc = vtab->database ? colfam_schema_new(argc, argv, &vtab->schema, message) : SQLITE_NOMEM;
-  if (rc == SQLITE_OK) rc = sqlite3_declare_vtab(db, vtab->schema->declaration);
+  if (rc == SQLITE_OK) rc = colfam_declare(db, vtab->schema, message);
   if (rc == SQLITE_OK) rc = sqlite3_vtab_config(db, SQLITE_VTAB_CONSTRAINT_SUPPORT, 1);
   if (rc != SQLITE_OK) {
     if (!*message) *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));

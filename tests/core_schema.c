@@ -550,6 +550,35 @@ START_TEST(every_allocation_fails) {
 }
 END_TEST
 
+static int compare_equal(void *unused, int a_size, const void *a, int b_size, const void *b) {
+  (void)unused, (void)a_size, (void)a, (void)b_size, (void)b;
+  return 0;
+}
+
+/* Whatever fails on the way, a collation that was not there is not there afterwards. */
+START_TEST(every_allocation_fails_when_a_collation_is_missing) {
+  sqlite3 *db = sql_open(sql_path("missing.db"));
+  sqlite3_create_collation(db, "mine", SQLITE_UTF8, NULL, compare_equal);
+  sqlite3_create_collation(db, "ours", SQLITE_UTF8, NULL, compare_equal);
+  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(a COLLATE mine, b COLLATE ours, c COLLATE mine);"
+             "INSERT INTO t VALUES(1, 2, 3)");
+  sql_close(db);
+  bool failed = true;
+  for (int n = 1; failed; n++) {
+    db = sql_open(sql_path("missing.db"));
+    sql_rows(db, "SELECT count(*) FROM sqlite_master WHERE name = 't'", "1");
+    oom_fail_nth(OOM_SQLITE, n, n % 2);
+    int rc = sqlite3_exec(db, "SELECT * FROM t", NULL, NULL, NULL);
+    failed = oom_stop(OOM_SQLITE);
+    ck_assert_msg(rc == SQLITE_OK || (rc & 0xff) == SQLITE_NOMEM, "%d: %s", n, sqlite3_errmsg(db));
+    sql_fails(db, "SELECT 1 ORDER BY 'x' COLLATE mine", SQLITE_ERROR, "no such collation");
+    sql_fails(db, "SELECT 1 ORDER BY 'x' COLLATE ours", SQLITE_ERROR, "no such collation");
+    sql_rows(db, "SELECT a, b, c FROM t", "1|2|3");
+    sql_close(db);
+  }
+}
+END_TEST
+
 int main(void) {
   oom_install();
   Suite *suite = suite_create("core_schema");
@@ -571,6 +600,7 @@ int main(void) {
   tcase_add_test(tcase, command_column_gives_way_to_other_names);
   tcase_add_test(tcase, random_definitions);
   tcase_add_test(tcase, every_allocation_fails);
+  tcase_add_test(tcase, every_allocation_fails_when_a_collation_is_missing);
   suite_add_tcase(suite, tcase);
   return harness_run(suite);
 }

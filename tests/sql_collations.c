@@ -416,12 +416,42 @@ START_TEST(collation_of_the_application_on_a_value_column) {
   both(db, "SELECT k FROM @ ORDER BY v");
   both(db, "SELECT k FROM @ WHERE v < 'b'");
   both(db, "SELECT max(v) FROM @");
+}
+END_TEST
+
+/* A connection that does not know it: only what compares by it fails, until it does. */
+START_TEST(collation_of_the_application_that_is_missing) {
+  register_backwards();
+  both_create(db, "k TEXT COLLATE NOCASE PRIMARY KEY, j COLLATE Backwards, v COLLATE \"backwards\"",
+              " WITHOUT ROWID", "");
+  both(db, "INSERT INTO @ VALUES('A', 1, 'a'), ('b', 2, 'c'), ('C', 3, 'b')");
   close_database();
   open_database();
-  sql_fails(db, "SELECT * FROM t", SQLITE_ERROR, "no such collation sequence: backwards");
-  register_backwards();
-  both(db, "SELECT k FROM @ ORDER BY v");
-  both_drop(db);
+  sqlite3_stmt *kept, *running;
+  ck_assert_int_eq(sqlite3_prepare_v2(db, "SELECT 5", -1, &kept, NULL), SQLITE_OK);
+  ck_assert_int_eq(sqlite3_prepare_v2(db, "VALUES(1), (2)", -1, &running, NULL), SQLITE_OK);
+  ck_assert_int_eq(sqlite3_step(running), SQLITE_ROW);
+  sql_fails(db, "SELECT k FROM t", SQLITE_ERROR, "no such collation sequence: Backwards");
+  sqlite3_finalize(running);
+  for (int known = 0; known < 2; known++) {
+    both(db, "SELECT k, j, v FROM @");
+    both(db, "SELECT k FROM @ ORDER BY v");
+    both(db, "SELECT k FROM @ WHERE j = 2");
+    both(db, "SELECT k FROM @ WHERE v COLLATE BINARY > 'a'");
+    both(db, "SELECT 1 ORDER BY 'x' COLLATE backwards");
+    bothf(db, "INSERT INTO @ VALUES('d%d', 4, 'd')", known);
+    both(db, "UPDATE @ SET v = 'changed' WHERE k = 'B'");
+    both(db, "DELETE FROM @ WHERE k = 'a'");
+    ck_assert_int_eq(sqlite3_step(kept), SQLITE_ROW);
+    sqlite3_reset(kept);
+    if (!known) register_backwards();
+  }
+  sqlite3_finalize(kept);
+  close_database();
+  open_database();
+  sql_ok(db, "ALTER TABLE t RENAME TO t2; ALTER TABLE o RENAME TO o2");
+  both(db, "SELECT k FROM @2");
+  sql_ok(db, "DROP TABLE t2; DROP TABLE o2");
 }
 END_TEST
 
@@ -441,6 +471,7 @@ int main(void) {
   tcase_add_test(tcase, longest_keys);
   tcase_add_test(tcase, functions_take_and_show_folded_keys);
   tcase_add_test(tcase, collation_of_the_application_on_a_value_column);
+  tcase_add_test(tcase, collation_of_the_application_that_is_missing);
   suite_add_tcase(suite, tcase);
   return harness_run(suite);
 }
