@@ -3,29 +3,35 @@
 ** through the row codec, and SQLite's own check of the shadow tables. Damage gives rows; only troubles that
 ** say nothing about the data (memory, interrupt, no such table) are errors.
 ** Thread rule: the connection's. */
+#include "check_table.h"
+
 #include <stdbool.h>
 
 #include "catalog.h"
 #include "engine/kv.h"
 #include "error.h"
 #include "key_text.h"
+#include "newer.h"
 #include "row.h"
 #include "table.h"
 #include "tvf.h"
 #include "vtab.h"
 
-/* Undecodable rows that are named one by one. */
-enum { BAD_ROWS_MAX = 100 };
+/* Undecodable rows that are named one by one, and problems in one text of PRAGMA integrity_check. */
+enum { BAD_ROWS_MAX = 100, PROBLEMS_MAX = 100 };
+/* Rows between two questions whether to stop. */
+enum { ROWS_A_TURN = 1000 };
 
 struct check {
-  struct colfam_anchor anchor;
+  struct colfam_vtab *vtab;
+  struct kv_view *view;
   uint64_t
       flushed_seq; /* in t_cfmeta now: a COMMIT that failed may have published a flush already */
   struct colfam_list *list;
 };
 
 static const struct colfam_schema *schema_of(const struct check *check) {
-  return check->anchor.vtab->schema;
+  return check->vtab->schema;
 }
 
 static sqlite3_int64 problems(const struct check *check) {
@@ -92,14 +98,26 @@ static kv_status report(void *ctx, const char *severity, uint64_t file, uint64_t
 
 static int check_engine(struct check *check) {
   struct kv_err err = {0};
-  kv_status status = kv_check(check->anchor.view, report, check->list, &err);
+  kv_status status = kv_check(check->view, report, check->list, &err);
   return settle(check, status, &err, -1);
+}
+
+/* What a file says of itself, against the manifest. */
+static int check_files(struct check *check) {
+  size_t count = kv_view_file_count(check->view);
+  int rc = SQLITE_OK;
+  for (size_t i = 0; i < count && !rc; i++) {
+    struct kv_err err = {0};
+    uint64_t raw;
+    rc = settle(check, kv_view_file_raw_bytes(check->view, i, &raw, &err), &err, -1);
+  }
+  return rc;
 }
 
 /* ---- The catalog as it stands in the shadow tables now */
 
 static int check_catalog(struct check *check, char **message) {
-  struct colfam_catalog *catalog = &check->anchor.vtab->table->catalog;
+  struct colfam_catalog *catalog = &check->vtab->table->catalog;
   struct colfam_meta meta;
   struct colfam_snapshot snapshot;
   int rc = colfam_catalog_read_meta(catalog, &meta, message);
@@ -146,8 +164,8 @@ static kv_status read_log(const struct kv_log_source *source, uint64_t expected,
 }
 
 static int check_log(struct check *check) {
-  struct colfam_catalog *catalog = &check->anchor.vtab->table->catalog;
-  const struct kv_log_state *state = kv_view_log(check->anchor.view);
+  struct colfam_catalog *catalog = &check->vtab->table->catalog;
+  const struct kv_log_state *state = kv_view_log(check->view);
   struct colfam_log_reader reader = {.catalog = catalog, .last_seq = state->last_seq};
   struct kv_log_source source = colfam_log_source(&reader);
   struct kv_err err = {0};
@@ -186,10 +204,12 @@ static int check_rows(struct check *check) {
   struct kv_err err = {0};
   sqlite3_int64 before = problems(check), bad = 0;
   int rc = SQLITE_OK;
-  kv_status status = kv_scan_open(check->anchor.view, NULL, &all, &scan, &err);
+  kv_status status = kv_scan_open(check->view, NULL, &all, &scan, &err);
   if (status == KV_OK) status = kv_scan_first(scan, &err);
-  while (status == KV_OK && !rc && kv_scan_valid(scan)) {
+  for (uint64_t n = 1; status == KV_OK && !rc && kv_scan_valid(scan); n++) {
     rc = check_row(check, scan, &bad);
+    if (!rc && n % ROWS_A_TURN == 0 && colfam_is_interrupted(check->vtab->conn->db))
+      rc = SQLITE_INTERRUPT;
     if (!rc) status = kv_scan_next(scan, &err);
   }
   kv_scan_close(scan);
@@ -206,7 +226,7 @@ static int check_rows(struct check *check) {
 /* ---- The shadow tables as SQLite's own b-trees */
 
 static int quick_check(struct check *check, const char *suffix) {
-  const struct colfam_catalog *catalog = &check->anchor.vtab->table->catalog;
+  const struct colfam_catalog *catalog = &check->vtab->table->catalog;
   char *sql = sqlite3_mprintf("PRAGMA \"%w\".quick_check(\"%w%s\")", catalog->database,
                               catalog->table, suffix);
   if (!sql) return SQLITE_NOMEM;
@@ -232,17 +252,79 @@ static int check_shadow_tables(struct check *check) {
   return rc;
 }
 
+/* All but the shadow tables' own b-trees. */
+static int check_data(struct check *check, bool quick, char **message) {
+  int rc = quick ? check_files(check) : check_engine(check);
+  if (!rc) rc = settle_code(check->list, check_catalog(check, message), message);
+  if (!rc) rc = check_log(check);
+  if (!rc && !quick) rc = check_rows(check);
+  return rc;
+}
+
 static int check_gather(struct colfam_conn *conn, const char *name, struct colfam_list *list,
                         char **message) {
-  struct check check = {.list = list};
-  int rc = colfam_anchor_begin(conn, name, &check.anchor, message);
+  struct colfam_anchor anchor;
+  int rc = colfam_anchor_begin(conn, name, &anchor, message);
   if (rc) return settle_code(list, rc, message);
-  rc = check_engine(&check);
-  if (!rc) rc = settle_code(list, check_catalog(&check, message), message);
-  if (!rc) rc = check_log(&check);
-  if (!rc) rc = check_rows(&check);
+  struct check check = {.vtab = anchor.vtab, .view = anchor.view, .list = list};
+  rc = check_data(&check, false, message);
   if (!rc) rc = check_shadow_tables(&check);
-  colfam_anchor_end(&check.anchor);
+  colfam_anchor_end(&anchor);
+  return rc;
+}
+
+/* ---- PRAGMA integrity_check */
+
+/* The problems as lines; each row of the list is severity, file, position, text. */
+static int join_problems(const struct colfam_list *list, const char *database, const char *table,
+                         char **text) {
+  sqlite3_int64 count = list->count / 4;
+  sqlite3_str *lines = sqlite3_str_new(NULL);
+  for (sqlite3_int64 i = 0; i < count && i < PROBLEMS_MAX; i++)
+    sqlite3_str_appendf(lines, "%scolfam table %s.%s: %s", i ? "\n" : "", database, table,
+                        list->cells[4 * i + 3].as.text);
+  if (count > PROBLEMS_MAX)
+    sqlite3_str_appendf(lines, "\ncolfam table %s.%s: %lld problems in all", database, table,
+                        count);
+  int rc = sqlite3_str_errcode(lines);
+  *text = sqlite3_str_finish(lines);
+  return rc;
+}
+
+static bool says_nothing_of_data(int rc) {
+  int primary = rc & 0xff;
+  return primary == SQLITE_NOMEM || primary == SQLITE_INTERRUPT || primary == SQLITE_BUSY ||
+         primary == SQLITE_LOCKED || primary == SQLITE_AUTH || rc == SQLITE_IOERR_NOMEM;
+}
+
+/* A table that cannot be opened is a problem too. */
+static int check_vtab(struct colfam_vtab *vtab, struct colfam_list *list, bool quick,
+                      char **message) {
+  struct check check = {.vtab = vtab, .list = list};
+  struct kv_batch *batch;
+  int rc = colfam_vtab_view(vtab, &check.view, &batch);
+  if (rc == SQLITE_OK) {
+    rc = check_data(&check, quick, message);
+  } else {
+    *message = vtab->base.zErrMsg;
+    vtab->base.zErrMsg = NULL;
+  }
+  kv_view_unref(check.view);
+  return rc;
+}
+
+int colfam_integrity(sqlite3_vtab *vtab, const char *database, const char *table, int flags,
+                     char **text) {
+  struct colfam_list list = {0};
+  char *message = NULL;
+  int rc = check_vtab((struct colfam_vtab *)vtab, &list, flags & 1, &message);
+  if (rc && !says_nothing_of_data(rc)) {
+    append_problem(&list, 0, -1, message ? message : sqlite3_errstr(rc));
+    rc = list.rc;
+  }
+  if (!rc && list.count) rc = join_problems(&list, database, table, text);
+  sqlite3_free(message);
+  colfam_list_release(&list);
   return rc;
 }
 

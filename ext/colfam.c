@@ -40,7 +40,7 @@ static int register_all(sqlite3 *db, int readonly) {
   struct colfam_conn *conn = colfam_conn_new(db);
   if (!conn) return SQLITE_NOMEM;
   if (readonly) colfam_conn_restrict(conn);
-  int rc = sqlite3_create_module_v2(db, "colfam", &colfam_module, colfam_conn_ref(conn),
+  int rc = sqlite3_create_module_v2(db, "colfam", &colfam_module.base, colfam_conn_ref(conn),
                                     colfam_conn_unref);
   if (rc == SQLITE_OK && !readonly) rc = colfam_drops_register(conn);
   if (rc == SQLITE_OK) rc = colfam_functions_register(conn);

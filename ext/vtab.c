@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "check_table.h"
 #include "cursor.h"
 #include "declare.h"
 #include "drop.h"
@@ -244,28 +245,37 @@ static int shadow_name(const char *suffix) {
          sqlite3_stricmp(suffix, "cfmeta") == 0;
 }
 
-const sqlite3_module colfam_module = {
-    .iVersion = 3,
-    .xCreate = vtab_create,
-    .xConnect = vtab_connect,
-    .xBestIndex = colfam_best_index,
-    .xDisconnect = vtab_disconnect,
-    .xDestroy = vtab_destroy,
-    .xOpen = colfam_cursor_open,
-    .xClose = colfam_cursor_close,
-    .xFilter = colfam_cursor_filter,
-    .xNext = colfam_cursor_next,
-    .xEof = colfam_cursor_eof,
-    .xColumn = colfam_cursor_column,
-    .xRowid = colfam_cursor_rowid,
-    .xUpdate = colfam_update,
-    .xBegin = vtab_begin,
-    .xSync = vtab_sync,
-    .xCommit = vtab_commit,
-    .xRollback = vtab_rollback,
-    .xRename = vtab_rename,
-    .xSavepoint = vtab_savepoint,
-    .xRelease = vtab_release,
-    .xRollbackTo = vtab_rollback_to,
-    .xShadowName = shadow_name,
+const struct colfam_module colfam_module = {
+    .base =
+        {
+            .iVersion = 4,
+            .xCreate = vtab_create,
+            .xConnect = vtab_connect,
+            .xBestIndex = colfam_best_index,
+            .xDisconnect = vtab_disconnect,
+            .xDestroy = vtab_destroy,
+            .xOpen = colfam_cursor_open,
+            .xClose = colfam_cursor_close,
+            .xFilter = colfam_cursor_filter,
+            .xNext = colfam_cursor_next,
+            .xEof = colfam_cursor_eof,
+            .xColumn = colfam_cursor_column,
+            .xRowid = colfam_cursor_rowid,
+            .xUpdate = colfam_update,
+            .xBegin = vtab_begin,
+            .xSync = vtab_sync,
+            .xCommit = vtab_commit,
+            .xRollback = vtab_rollback,
+            .xRename = vtab_rename,
+            .xSavepoint = vtab_savepoint,
+            .xRelease = vtab_release,
+            .xRollbackTo = vtab_rollback_to,
+            .xShadowName = shadow_name,
+#if SQLITE_VERSION_NUMBER >= 3044000
+            .xIntegrity = colfam_integrity,
+#endif
+        },
+#if SQLITE_VERSION_NUMBER < 3044000
+    .xIntegrity = colfam_integrity,
+#endif
 };

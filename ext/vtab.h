@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "engine/kv.h"
+#include "newer.h"
 #include "schema.h"
 #include "sqlite_api.h"
 
@@ -40,6 +41,6 @@ int colfam_vtab_fail(struct colfam_vtab *vtab, kv_status status, const struct kv
 int colfam_vtab_error(struct colfam_vtab *vtab, int rc, const char *format, ...);
 
 /* The module; registered by colfam.c with the connection as its context. */
-extern const sqlite3_module colfam_module;
+extern const struct colfam_module colfam_module;
 
 #endif
