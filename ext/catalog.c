@@ -16,7 +16,7 @@
 #define FORMAT_VERSION 1
 
 static const char *const sql_texts[COLFAM_SQL_COUNT] = {
-    [COLFAM_SQL_PROBE] = "SELECT 1",
+    [COLFAM_SQL_PROBE] = "SELECT 1 FROM \"%w\".\"%w_cfmeta\" LIMIT 0",
     [COLFAM_SQL_META] = "SELECT name, value FROM \"%w\".\"%w_cfmeta\"",
     [COLFAM_SQL_FILES] =
         "SELECT id, level, seq, smallest, largest, bytes, entries, tombstones, checksum"

@@ -43,8 +43,8 @@ void colfam_catalog_close(struct colfam_catalog *catalog);
 void colfam_catalog_release(struct colfam_catalog *catalog);
 /* New name for the same table: takes `table` over (sqlite3_malloc). */
 void colfam_catalog_set_name(struct colfam_catalog *catalog, char *table);
-/* Whether what was prepared may be out of date, as after sqlite3_set_authorizer: asked by a statement that
-** costs next to nothing. */
+/* Whether what was prepared may be out of date, as after sqlite3_set_authorizer or DDL: asked by a statement
+** that costs next to nothing. */
 int colfam_catalog_probe(struct colfam_catalog *catalog, bool *fresh, char **message);
 /* Prepares what a commit uses anew, so that an authorizer's refusal comes now and not at COMMIT. */
 int colfam_catalog_prepare_all(struct colfam_catalog *catalog, char **message);

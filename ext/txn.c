@@ -19,6 +19,9 @@
 /* Dead log rows that a commit deletes (invariant 9). */
 #define TRIM_ROWS 4
 
+/* Bytes of a log row beside its batch, at most. */
+#define LOG_ROW_OVERHEAD 64
+
 struct colfam_savepoint {
   int index;
   struct kv_batch_mark mark;
@@ -357,10 +360,36 @@ static struct due due_work(const struct colfam_txn *txn) {
   return (struct due){true, writes, compact ? KV_JOB_COMPACT : KV_JOB_FLUSH};
 }
 
+static int encode_row(struct colfam_txn *txn, char **message) {
+  if (txn->encoded.size && txn->encoded_version == kv_batch_version(txn->batch)) return SQLITE_OK;
+  struct kv_err err = {0};
+  kv_buf_clear(&txn->encoded);
+  kv_status status =
+      kv_batch_encode(txn->batch, txn->table->catalog.uuid, txn->row.seq, &txn->encoded, &err);
+  if (status != KV_OK) return table_error(txn, status, &err, message);
+  txn->encoded_version = kv_batch_version(txn->batch);
+  txn->row.batch = kv_buf_slice(&txn->encoded);
+  return SQLITE_OK;
+}
+
+/* A log row longer than SQLite takes (sqlite3_limit) goes straight into a run, as a transaction of many small
+** rows must. */
+static int spare_length(struct colfam_txn *txn, struct due *due, char **message) {
+  if (due->with_batch || kv_batch_count(txn->batch) == 0 || takes_batch(txn)) return SQLITE_OK;
+  number_row(txn);
+  int rc = encode_row(txn, message);
+  size_t limit = (size_t)sqlite3_limit(txn->table->conn->db, SQLITE_LIMIT_LENGTH, -1);
+  if (rc == SQLITE_OK && txn->encoded.size + LOG_ROW_OVERHEAD > limit)
+    due->job = due->with_batch = true;
+  return rc;
+}
+
 /* A failing job is no reason to refuse the commit, as long as nobody asked for it, none stands in t_cffile
 ** already, and the log is below twice its budget: the next commit tries again. */
 static int do_due_work(struct colfam_txn *txn, char **message) {
   struct due due = due_work(txn);
+  int rc = spare_length(txn, &due, message);
+  if (rc != SQLITE_OK) return rc;
   if (!due.job) return adopt_offers(txn, message);
   struct kv_err err = {0};
   kv_status status = run_job(txn, due.kind, due.with_batch, &err);
@@ -411,18 +440,6 @@ static int publish(struct colfam_txn *txn, char **message) {
   if (rc == SQLITE_OK) rc = colfam_catalog_publish(&txn->table->catalog, edit_of(txn), message);
   colfam_kill_point("published");
   return rc;
-}
-
-static int encode_row(struct colfam_txn *txn, char **message) {
-  if (txn->encoded.size && txn->encoded_version == kv_batch_version(txn->batch)) return SQLITE_OK;
-  struct kv_err err = {0};
-  kv_buf_clear(&txn->encoded);
-  kv_status status =
-      kv_batch_encode(txn->batch, txn->table->catalog.uuid, txn->row.seq, &txn->encoded, &err);
-  if (status != KV_OK) return table_error(txn, status, &err, message);
-  txn->encoded_version = kv_batch_version(txn->batch);
-  txn->row.batch = kv_buf_slice(&txn->encoded);
-  return SQLITE_OK;
 }
 
 /* The log row: there when the batch has something that no run holds, else gone. */
