@@ -164,9 +164,10 @@ static int finish(struct colfam_catalog *catalog, sqlite3_stmt *statement, int r
   return rc;
 }
 
-/* Runs a DELETE. */
+/* Runs a write to its end. */
 static int run(struct colfam_catalog *catalog, sqlite3_stmt *statement, char **message) {
-  int rc = sqlite3_step(statement);
+  int rc;
+  while ((rc = sqlite3_step(statement)) == SQLITE_ROW) continue; /* PRAGMA count_changes */
   rc = sql_error(catalog, rc == SQLITE_DONE ? SQLITE_OK : rc, message);
   if (rc == SQLITE_OK && sqlite3_stmt_readonly(statement))
     rc = unauthorized(catalog, "writes to shadow tables", message);
