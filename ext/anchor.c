@@ -175,3 +175,14 @@ void colfam_anchor_end(struct colfam_anchor *anchor) {
   sqlite3_finalize(anchor->hold);
   memset(anchor, 0, sizeof *anchor);
 }
+
+int colfam_conn_tables(struct colfam_conn *conn, const char *database, sqlite3_stmt **names) {
+  char *sql = sqlite3_mprintf(
+      "SELECT name FROM \"%w\".sqlite_master AS t WHERE type = 'table' AND rootpage = 0 AND EXISTS"
+      " (SELECT 1 FROM \"%w\".sqlite_master WHERE name = t.name || '_cfmeta') ORDER BY name",
+      database, database);
+  if (!sql) return SQLITE_NOMEM;
+  int rc = sqlite3_prepare_v2(conn->db, sql, -1, names, NULL);
+  sqlite3_free(sql);
+  return rc;
+}

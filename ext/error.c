@@ -4,8 +4,8 @@
 #include <stdbool.h>
 
 /* What most often made a table file missing. */
-static const char missing_hint[] =
-    " (a database is copied and moved together with its -colfam directory)";
+static const char missing_hint[] = " (the files of a database are in its -colfam directory: copy "
+                                   "it with colfam_backup, move both together)";
 
 int colfam_code(kv_status status) {
   switch (status) {

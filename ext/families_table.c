@@ -1,6 +1,6 @@
 /* colfam_families: every colfam table of every database of the connection, with sizes, shape and options.
-** A table whose view cannot be made shows its trouble in `problem` and NULL elsewhere. The tables are found
-** in the schema: a virtual table beside which a t_cfmeta stands. Thread rule: the connection's. */
+** A table whose view cannot be made shows its trouble in `problem` and NULL elsewhere.
+** Thread rule: the connection's. */
 #include <stdbool.h>
 
 #include "engine/kv.h"
@@ -99,14 +99,8 @@ static int gather_table(struct colfam_conn *conn, const char *database, const ch
 
 static int gather_database(struct colfam_conn *conn, const char *database, struct colfam_list *list,
                            char **message) {
-  char *sql = sqlite3_mprintf(
-      "SELECT name FROM \"%w\".sqlite_master AS t WHERE type = 'table' AND rootpage = 0 AND EXISTS"
-      " (SELECT 1 FROM \"%w\".sqlite_master WHERE name = t.name || '_cfmeta') ORDER BY name",
-      database, database);
-  if (!sql) return SQLITE_NOMEM;
   sqlite3_stmt *stmt = NULL;
-  int rc = sqlite3_prepare_v2(conn->db, sql, -1, &stmt, NULL);
-  sqlite3_free(sql);
+  int rc = colfam_conn_tables(conn, database, &stmt);
   while (!rc && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
     const char *table = (const char *)sqlite3_column_text(stmt, 0);
     rc = table ? gather_table(conn, database, table, list) : SQLITE_NOMEM;

@@ -122,6 +122,7 @@ static const struct colfam_tvf *const tables[] = {
 static const struct colfam_work *const works[] = {
     &colfam_flush_work,
     &colfam_compact_work,
+    &colfam_backup_work,
 };
 
 static int register_function(struct colfam_conn *conn, const struct function *f) {

@@ -123,11 +123,15 @@ static int task_begin(struct colfam_conn *conn, const char *name, enum kv_job_ki
   return rc;
 }
 
-static int flush_begin(struct colfam_conn *conn, const char *name, void **state, char **message) {
+static int flush_begin(struct colfam_conn *conn, const char *name, const char *option, void **state,
+                       char **message) {
+  (void)option;
   return task_begin(conn, name, KV_JOB_FLUSH, state, message);
 }
 
-static int compact_begin(struct colfam_conn *conn, const char *name, void **state, char **message) {
+static int compact_begin(struct colfam_conn *conn, const char *name, const char *option,
+                         void **state, char **message) {
+  (void)option;
   return task_begin(conn, name, KV_JOB_COMPACT, state, message);
 }
 

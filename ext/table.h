@@ -80,6 +80,9 @@ struct colfam_anchor {
 int colfam_anchor_begin(struct colfam_conn *conn, const char *name, struct colfam_anchor *anchor,
                         char **message);
 void colfam_anchor_end(struct colfam_anchor *anchor);
+/* Prepares a statement that gives the names of a database's colfam tables: virtual tables beside which a
+** t_cfmeta stands. */
+int colfam_conn_tables(struct colfam_conn *conn, const char *database, sqlite3_stmt **names);
 /* A table's vtabs are found here by schema and name (ASCII case ignored). */
 struct colfam_vtab *colfam_conn_find(struct colfam_conn *conn, const char *database,
                                      const char *name);

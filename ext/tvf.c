@@ -79,6 +79,15 @@ int colfam_tvf_take_argument(sqlite3_index_info *info, int column, const char *n
   return SQLITE_OK;
 }
 
+int colfam_tvf_take_option(sqlite3_index_info *info, int column) {
+  int option = find_argument(info, column);
+  if (option == -2) return SQLITE_CONSTRAINT;
+  if (option == -1) return SQLITE_OK;
+  info->aConstraintUsage[option].argvIndex = 2;
+  info->aConstraintUsage[option].omit = 1;
+  return SQLITE_OK;
+}
+
 int colfam_tvf_copy_argument(sqlite3_value *value, const char *name, const char *wanted,
                              char **argument, char **message) {
   if (sqlite3_value_type(value) != SQLITE_TEXT)

@@ -29,6 +29,8 @@ int colfam_tvf_register(struct colfam_conn *conn, const struct colfam_tvf *tvf);
 ** without it, SQLITE_ERROR with a message for a statement without it. `wanted` says what it is. */
 int colfam_tvf_take_argument(sqlite3_index_info *info, int column, const char *name,
                              const char *wanted, char **message);
+/* The same for a second argument, which may be left out. */
+int colfam_tvf_take_option(sqlite3_index_info *info, int column);
 /* For xFilter: a copy of the argument (sqlite3_malloc). What is no text is an error: a silent "no rows" would
 ** look like an answer. */
 int colfam_tvf_copy_argument(sqlite3_value *value, const char *name, const char *wanted,

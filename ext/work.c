@@ -14,7 +14,15 @@
 
 #define ROW_US 100000
 
-enum { COLUMN_PHASE, COLUMN_DONE, COLUMN_TOTAL, COLUMN_PERCENT, COLUMN_SECONDS, COLUMN_ARGUMENT };
+enum {
+  COLUMN_PHASE,
+  COLUMN_DONE,
+  COLUMN_TOTAL,
+  COLUMN_PERCENT,
+  COLUMN_SECONDS,
+  COLUMN_ARGUMENT,
+  COLUMN_OPTION
+};
 
 /* What a module is registered with. */
 struct work_module {
@@ -30,7 +38,8 @@ struct work_vtab {
 struct work_cursor {
   sqlite3_vtab_cursor base; /* first: SQLite's */
   char *argument;
-  void *state; /* NULL when not begun, and once the work has ended */
+  char *option; /* NULL when it was left out */
+  void *state;  /* NULL when not begun, and once the work has ended */
   struct colfam_progress progress;
   uint64_t begun_us;
   uint64_t row_us; /* when the row was made */
@@ -42,9 +51,11 @@ static int work_connect(sqlite3 *db, void *aux, int argc, const char *const *arg
                         sqlite3_vtab **vtab, char **message) {
   (void)argc, (void)argv, (void)message;
   const struct work_module *module = aux;
+  const char *option = module->work->option;
   char *sql = sqlite3_mprintf("CREATE TABLE x(phase TEXT, done INTEGER, total INTEGER,"
-                              " percent REAL, seconds REAL, %s TEXT HIDDEN)",
-                              module->work->argument);
+                              " percent REAL, seconds REAL, %s TEXT HIDDEN%s%s%s)",
+                              module->work->argument, option ? ", " : "", option ? option : "",
+                              option ? " TEXT HIDDEN" : "");
   if (!sql) return SQLITE_NOMEM;
   int rc = sqlite3_declare_vtab(db, sql);
   sqlite3_free(sql);
@@ -67,7 +78,9 @@ static int work_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   const struct colfam_work *work = ((struct work_vtab *)vtab)->module->work;
   info->estimatedRows = 100;
   info->estimatedCost = 1e6;
-  return colfam_tvf_take_argument(info, COLUMN_ARGUMENT, work->name, work->wanted, &vtab->zErrMsg);
+  int rc =
+      colfam_tvf_take_argument(info, COLUMN_ARGUMENT, work->name, work->wanted, &vtab->zErrMsg);
+  return rc == SQLITE_OK ? colfam_tvf_take_option(info, COLUMN_OPTION) : rc;
 }
 
 static int work_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **cursor) {
@@ -91,7 +104,8 @@ static void end_work(struct work_cursor *cursor) {
 static void cursor_clear(struct work_cursor *cursor) {
   end_work(cursor);
   sqlite3_free(cursor->argument);
-  cursor->argument = NULL;
+  sqlite3_free(cursor->option);
+  cursor->argument = cursor->option = NULL;
   cursor->progress = (struct colfam_progress){0};
   cursor->row = 0;
   cursor->eof = false;
@@ -144,7 +158,7 @@ static int work_slice(struct work_cursor *cursor) {
 
 static int work_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, int argc,
                        sqlite3_value **argv) {
-  (void)idx_num, (void)idx_str, (void)argc;
+  (void)idx_num, (void)idx_str;
   struct work_cursor *cursor = (struct work_cursor *)base;
   const struct work_module *module = module_of(cursor);
   cursor_clear(cursor);
@@ -152,10 +166,14 @@ static int work_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_s
   if (rc) return rc;
   rc = colfam_tvf_copy_argument(argv[0], module->work->name, module->work->wanted,
                                 &cursor->argument, &base->pVtab->zErrMsg);
+  if (rc == SQLITE_OK && argc > 1)
+    rc = colfam_tvf_copy_argument(argv[1], module->work->name, module->work->wanted,
+                                  &cursor->option, &base->pVtab->zErrMsg);
   if (rc) return rc;
   char *message = NULL;
   cursor->begun_us = now_us();
-  rc = module->work->begin(module->conn, cursor->argument, &cursor->state, &message);
+  rc =
+      module->work->begin(module->conn, cursor->argument, cursor->option, &cursor->state, &message);
   if (rc) return work_fail(cursor, rc, message);
   return work_slice(cursor);
 }
@@ -193,6 +211,9 @@ static int work_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int 
       break;
     case COLUMN_SECONDS:
       sqlite3_result_double(context, (double)(cursor->row_us - cursor->begun_us) / 1e6);
+      break;
+    case COLUMN_OPTION:
+      sqlite3_result_text(context, cursor->option, -1, SQLITE_TRANSIENT);
       break;
     default:
       sqlite3_result_text(context, cursor->argument, -1, SQLITE_TRANSIENT);

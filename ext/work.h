@@ -24,11 +24,13 @@ struct colfam_progress {
 struct colfam_work {
   const char *name;     /* "colfam_flush" */
   const char *argument; /* the hidden column of the argument: "table_name" */
+  const char *option;   /* a second hidden column, which may be left out; NULL: none */
   const char *wanted;   /* for messages: "the name of a table: ('t')" */
   bool direct_only;     /* not for views and triggers */
-  /* Checks the argument (a text) and makes the state. On failure returns SQLite's code, may set *message
-  ** (sqlite3_malloc), and has ended what it began. */
-  int (*begin)(struct colfam_conn *conn, const char *argument, void **state, char **message);
+  /* Checks the argument (a text) and the option (a text, or NULL when it was left out) and makes the state. On
+  ** failure returns SQLite's code, may set *message (sqlite3_malloc), and has ended what it began. */
+  int (*begin)(struct colfam_conn *conn, const char *argument, const char *option, void **state,
+               char **message);
   /* One bounded piece of some ten milliseconds. On failure returns SQLite's code and may set *message. */
   int (*step)(void *state, struct colfam_progress *progress, char **message);
   /* Called once, after the last step, after a failing one, or early: work that is not finished is undone. */
@@ -39,5 +41,6 @@ int colfam_work_register(struct colfam_conn *conn, const struct colfam_work *wor
 
 extern const struct colfam_work colfam_flush_work;
 extern const struct colfam_work colfam_compact_work;
+extern const struct colfam_work colfam_backup_work;
 
 #endif

@@ -1,0 +1,19 @@
+/* Where a backup goes: the names it makes. */
+#ifndef COLFAM_BACKUP_H
+#define COLFAM_BACKUP_H
+
+#include "sqlite_api.h"
+
+/* All are full paths, sqlite3_malloc. Zero-initialise; release always allowed. */
+struct colfam_backup_names {
+  char *database; /* what was asked for */
+  char *dir;      /* of its table files */
+  char *partial;  /* the database until it is complete */
+  char *parent;   /* the directory that all of them lie in */
+};
+/* Makes the names for a path. Refuses with a message what is no plain path, and any name that stands for something
+** already: also a journal that SQLite would take for the copy's. Makes and opens nothing. */
+int colfam_backup_names_init(struct colfam_backup_names *names, const char *path, char **message);
+void colfam_backup_names_release(struct colfam_backup_names *names);
+
+#endif
