@@ -11,9 +11,14 @@ struct colfam_vtab *colfam_conn_find(struct colfam_conn *conn, const char *datab
                                      const char *name) {
   for (struct colfam_vtab *vtab = conn->vtabs; vtab; vtab = vtab->next)
     if (sqlite3_stricmp(vtab->schema->table, name) == 0 &&
-        (!database || sqlite3_stricmp(vtab->database, database) == 0))
+        sqlite3_stricmp(vtab->database, database) == 0)
       return vtab;
   return NULL;
+}
+
+bool colfam_conn_hides(struct colfam_conn *conn, const char *table) {
+  return sqlite3_table_column_metadata(conn->db, "temp", table, NULL, NULL, NULL, NULL, NULL,
+                                       NULL) == SQLITE_OK;
 }
 
 /* One identifier at *text, quoted or bare, into `into` (as long as the text); false when there is none. */
@@ -37,8 +42,8 @@ static bool take_name(const char **text, char *into) {
 }
 
 struct table_name {
-  char *database; /* NULL when not given */
-  char *table;
+  const char *database; /* NULL when not given */
+  const char *table;
   char *memory;
 };
 
@@ -64,17 +69,18 @@ static int parse_name(const char *text, struct table_name *name, char **message)
   return SQLITE_OK;
 }
 
-/* Preparing a SELECT on the table makes SQLite connect it. */
-static int connect_table(sqlite3 *db, const struct table_name *name, char **message) {
+/* Preparing a SELECT on the table makes SQLite find it, connect it and ask it for a plan. */
+static int plan_table(struct colfam_conn *conn, const struct table_name *name, char **message) {
   char *sql = name->database ? sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\" LIMIT 0",
                                                name->database, name->table)
                              : sqlite3_mprintf("SELECT 1 FROM \"%w\" LIMIT 0", name->table);
   if (!sql) return SQLITE_NOMEM;
   sqlite3_stmt *statement;
-  int rc = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
+  conn->planned = NULL;
+  int rc = sqlite3_prepare_v2(conn->db, sql, -1, &statement, NULL);
   sqlite3_free(sql);
   sqlite3_finalize(statement);
-  return rc == SQLITE_OK ? rc : colfam_error(message, rc, "%s", sqlite3_errmsg(db));
+  return rc == SQLITE_OK ? rc : colfam_error(message, rc, "%s", sqlite3_errmsg(conn->db));
 }
 
 static int hold_transaction(sqlite3 *db, const char *database, sqlite3_stmt **hold,
@@ -90,10 +96,10 @@ static int hold_transaction(sqlite3 *db, const char *database, sqlite3_stmt **ho
 
 static int find_vtab(struct colfam_conn *conn, const struct table_name *name,
                      struct colfam_vtab **vtab, char **message) {
-  int rc = connect_table(conn->db, name, message);
+  int rc = plan_table(conn, name, message);
   if (rc != SQLITE_OK) return rc;
-  *vtab = colfam_conn_find(conn, name->database, name->table);
-  if (*vtab) return SQLITE_OK;
+  *vtab = conn->planned;
+  if (*vtab && sqlite3_stricmp((*vtab)->schema->table, name->table) == 0) return SQLITE_OK;
   return colfam_error(message, SQLITE_ERROR, "%s is no colfam table", name->table);
 }
 

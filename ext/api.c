@@ -80,7 +80,7 @@ static int check_columns(const struct call *call, int i, char **message) {
   int given = call->requests[i].keys.columns, columns = colfam_key_columns(schema);
   if (given == columns) return SQLITE_OK;
   return colfam_error(message, SQLITE_ERROR, "the key of table %s has %d columns, %d values given",
-                      schema->table, columns, given);
+                      schema->label, columns, given);
 }
 
 static int anchor_all(struct call *call) {
@@ -122,7 +122,7 @@ static int call_end(struct call *call, int rc, char **message) {
 }
 
 static int engine_error(struct call *call, int i, kv_status status, const struct kv_err *err) {
-  return colfam_error_of(&call->message, call->anchors[i].vtab->schema->table, status, err);
+  return colfam_error_of(&call->message, call->anchors[i].vtab->schema->label, status, err);
 }
 
 /* Appends the encoded key number `k` of a request. */
@@ -138,7 +138,7 @@ static int append_key(struct call *call, int i, size_t k, struct kv_buf *bytes, 
   if (bytes->size - start > KV_KEY_BYTES_MAX) *possible = false;
   if (rc == SQLITE_MISUSE)
     return colfam_error(&call->message, rc, "table %s: key %lld has something that is no value",
-                        schema->table, (long long)k);
+                        schema->label, (long long)k);
   return rc;
 }
 

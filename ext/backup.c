@@ -37,6 +37,7 @@ struct backup {
   sqlite3_stmt *hold;
   unsigned data_version;
   struct colfam_store *store;
+  const void *file;       /* to close the store with */
   struct kv_view **views; /* of all tables */
   size_t view_count;
   /* Destination */
@@ -73,7 +74,7 @@ static void backup_end(void *state) {
   kv_copy_free(backup->copy);
   for (size_t i = 0; i < backup->view_count; i++) kv_view_unref(backup->views[i]);
   sqlite3_free(backup->views);
-  colfam_store_close(backup->store, backup->conn->db);
+  colfam_store_close(backup->store, backup->conn->db, backup->file);
   sqlite3_finalize(backup->hold);
   colfam_backup_names_release(&backup->names);
   sqlite3_free(backup->schema);
@@ -203,8 +204,9 @@ static int new_copy(struct backup *backup, char **message) {
 static int start(struct backup *backup, const char *path, char **message) {
   int rc = colfam_backup_names_init(&backup->names, path, message);
   if (rc == SQLITE_OK) rc = hold_source(backup, message);
+  if (rc == SQLITE_OK) rc = colfam_store_refuse(backup->conn->db, backup->schema, message);
   if (rc == SQLITE_OK)
-    rc = colfam_store_open(backup->conn->db, backup->schema, &backup->store, message);
+    rc = colfam_store_open(backup->conn->db, backup->schema, &backup->store, &backup->file);
   if (rc == SQLITE_OK) rc = new_copy(backup, message);
   if (rc == SQLITE_OK) rc = add_tables(backup, message);
   if (rc == SQLITE_OK) rc = make_database(backup, message);

@@ -48,7 +48,8 @@ int colfam_catalog_init(struct colfam_catalog *catalog, sqlite3 *db, const char 
   catalog->db = db;
   catalog->database = sqlite3_mprintf("%s", database);
   catalog->table = sqlite3_mprintf("%s", table);
-  if (catalog->database && catalog->table) return SQLITE_OK;
+  catalog->label = colfam_label(database, table);
+  if (catalog->database && catalog->table && catalog->label) return SQLITE_OK;
   colfam_catalog_release(catalog);
   return SQLITE_NOMEM;
 }
@@ -65,13 +66,18 @@ void colfam_catalog_release(struct colfam_catalog *catalog) {
   colfam_catalog_close(catalog);
   sqlite3_free(catalog->database);
   sqlite3_free(catalog->table);
+  sqlite3_free(catalog->label);
   memset(catalog, 0, sizeof *catalog);
 }
 
-void colfam_catalog_set_name(struct colfam_catalog *catalog, char *table) {
-  colfam_catalog_close(catalog);
-  sqlite3_free(catalog->table);
-  catalog->table = table;
+int colfam_catalog_set_name(struct colfam_catalog *catalog, const char *table) {
+  struct colfam_catalog renamed;
+  int rc = colfam_catalog_init(&renamed, catalog->db, catalog->database, table);
+  if (rc != SQLITE_OK) return rc;
+  memcpy(renamed.uuid, catalog->uuid, sizeof renamed.uuid);
+  colfam_catalog_release(catalog);
+  *catalog = renamed;
+  return SQLITE_OK;
 }
 
 /* SQLite's own message becomes ours; the code goes back unchanged (invariant 6). */
@@ -82,7 +88,7 @@ static int sql_error(struct colfam_catalog *catalog, int rc, char **message) {
 
 static int damaged(struct colfam_catalog *catalog, const char *shadow, const char *what,
                    char **message) {
-  return colfam_error(message, SQLITE_CORRUPT_VTAB, "table %s: %s_%s: %s", catalog->table,
+  return colfam_error(message, SQLITE_CORRUPT_VTAB, "table %s: %s_%s: %s", catalog->label,
                       catalog->table, shadow, what);
 }
 
@@ -98,7 +104,7 @@ static int null_column(struct colfam_catalog *catalog, const char *shadow, int c
                        char **message) {
   catalog->stale = true;
   return colfam_error(message, column ? SQLITE_CORRUPT_VTAB : SQLITE_AUTH,
-                      "table %s: %s_%s: column %d is NULL: %s", catalog->table, catalog->table,
+                      "table %s: %s_%s: column %d is NULL: %s", catalog->label, catalog->table,
                       shadow, column + 1,
                       column ? "damaged, or hidden by the application's authorizer"
                              : "the application's authorizer hides it");
@@ -182,7 +188,7 @@ static int run_insert(struct colfam_catalog *catalog, sqlite3_stmt *statement, c
   return colfam_error(message, SQLITE_CONSTRAINT_TRIGGER,
                       "table %s: something keeps rows out of its shadow tables: drop the triggers "
                       "on them",
-                      catalog->table);
+                      catalog->label);
 }
 
 int colfam_catalog_probe(struct colfam_catalog *catalog, bool *fresh, char **message) {
@@ -310,7 +316,7 @@ int colfam_catalog_create(struct colfam_catalog *catalog, const struct colfam_op
           message, SQLITE_ERROR,
           "colfam keeps the state of table %s in a table named %s_%s, and one of that "
           "name exists already: rename it, or choose another name",
-          catalog->table, catalog->table, shadow_names[i]);
+          catalog->label, catalog->table, shadow_names[i]);
   sqlite3_randomness(sizeof catalog->uuid, catalog->uuid);
   int rc = create_tables(catalog, message);
   if (rc == SQLITE_OK) rc = fill_meta(catalog, options, message);
@@ -404,10 +410,7 @@ static int try_table(void *context, const char *shadow) {
     search->refused = rc;
     rc = SQLITE_OK;
   }
-  if (search->found) {
-    colfam_catalog_set_name(catalog, other.table);
-    other.table = NULL;
-  }
+  if (search->found) rc = colfam_catalog_set_name(catalog, other.table);
   colfam_catalog_release(&other);
   return rc;
 }
@@ -473,7 +476,7 @@ static int take_meta(struct colfam_catalog *catalog, sqlite3_stmt *row, struct c
       return colfam_error(
           message, SQLITE_ERROR,
           "table %s: written by a newer colfam (format %lld, this library reads up to %d)",
-          catalog->table, number, FORMAT_VERSION);
+          catalog->label, number, FORMAT_VERSION);
   }
   return SQLITE_OK;
 }
@@ -618,7 +621,7 @@ void colfam_catalog_file_ids(struct colfam_catalog *catalog, uint64_t **ids, siz
 static kv_status source_fail(struct colfam_log_reader *reader, int rc, struct kv_err *err) {
   reader->rc = rc;
   return kv_fail(err, rc == SQLITE_NOMEM ? KV_NOMEM : KV_IO, "reading %s_cflog: %s",
-                 reader->catalog->table,
+                 reader->catalog->label,
                  reader->message ? reader->message : sqlite3_errmsg(reader->catalog->db));
 }
 
@@ -695,7 +698,7 @@ int colfam_catalog_put_log(struct colfam_catalog *catalog, const struct kv_log_r
     rc = colfam_error(message, rc,
                       "table %s: a transaction of %llu bytes is larger than SQLite's limit for "
                       "one row: commit in smaller transactions",
-                      catalog->table, (unsigned long long)row->batch.size);
+                      catalog->label, (unsigned long long)row->batch.size);
   if (rc != SQLITE_OK) {
     sqlite3_clear_bindings(statement);
     return rc;

@@ -30,6 +30,7 @@ struct colfam_catalog {
   sqlite3 *db;
   char *database;
   char *table;
+  char *label; /* for messages: t, aux.t */
   uint8_t uuid[16];
   bool stale; /* the statements were prepared under an authorizer that has things ignored */
   sqlite3_stmt *statements[COLFAM_SQL_COUNT];
@@ -41,8 +42,8 @@ int colfam_catalog_init(struct colfam_catalog *catalog, sqlite3 *db, const char 
 /* Finalizes the statements; they are prepared again when needed. */
 void colfam_catalog_close(struct colfam_catalog *catalog);
 void colfam_catalog_release(struct colfam_catalog *catalog);
-/* New name for the same table: takes `table` over (sqlite3_malloc). */
-void colfam_catalog_set_name(struct colfam_catalog *catalog, char *table);
+/* New name for the same table, copied; closes the statements. Nothing is changed without memory. */
+int colfam_catalog_set_name(struct colfam_catalog *catalog, const char *table);
 /* Whether what was prepared may be out of date, as after sqlite3_set_authorizer or DDL: asked by a statement
 ** that costs next to nothing. */
 int colfam_catalog_probe(struct colfam_catalog *catalog, bool *fresh, char **message);

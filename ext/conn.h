@@ -15,9 +15,10 @@ struct colfam_vtab;
 
 struct colfam_conn {
   sqlite3 *db;
-  bool readonly;             /* existing tables can be read, nothing else (colfam_conn_restrict) */
-  int refs;                  /* one a registration */
-  struct colfam_vtab *vtabs; /* all connected now */
+  bool readonly; /* existing tables can be read, nothing else (colfam_conn_restrict) */
+  int refs;      /* one a registration */
+  struct colfam_vtab *planned; /* the last one that SQLite asked for a plan */
+  struct colfam_vtab *vtabs;   /* all connected now */
   struct colfam_table *tables; /* all opened now */
   struct colfam_drop *drops;   /* DROPs of the transaction in progress (drop.h) */
   struct api_object *api;      /* NULL until asked for (api.h) */

@@ -47,35 +47,68 @@ static void note_files(struct colfam_drop *drop) {
     drop->ids[drop->count] = kv_view_file(txn->base, drop->count)->id;
 }
 
-/* Whether something of the application's hides the eponymous table. */
-static int name_is_taken(sqlite3 *db, bool *taken) {
-  sqlite3_stmt *found;
-  int rc = sqlite3_prepare_v2(db,
-                              "SELECT 1 FROM main.sqlite_schema WHERE type IN ('table', 'view')"
+/* Where a DROP joins the transaction. The eponymous table belongs to main, so that writing to it takes main's
+** write lock: right for a table of main, which has it. Others join by a table in temp, whose lock nobody else
+** can have. */
+struct door {
+  const char *schema;
+  bool there; /* our table is; in main it always is */
+  bool taken; /* by something of the application's */
+};
+
+#define TEMP_TABLE "CREATE VIRTUAL TABLE colfam_drops USING colfam_drops"
+
+static int find_door(sqlite3 *db, const struct colfam_table *table, struct door *door) {
+  bool in_temp = sqlite3_stricmp(table->catalog.database, "main") != 0;
+  *door = (struct door){in_temp ? "temp" : "main", !in_temp, false};
+  char *sql = sqlite3_mprintf("SELECT sql FROM %s.sqlite_master WHERE type IN ('table', 'view')"
                               " AND name = 'colfam_drops' COLLATE NOCASE",
-                              -1, &found, NULL);
-  *taken = rc == SQLITE_OK && sqlite3_step(found) == SQLITE_ROW;
-  return rc == SQLITE_OK ? sqlite3_finalize(found) : rc;
+                              door->schema);
+  if (!sql) return SQLITE_NOMEM;
+  sqlite3_stmt *found;
+  int rc = sqlite3_prepare_v2(db, sql, -1, &found, NULL);
+  sqlite3_free(sql);
+  if (rc != SQLITE_OK) return rc;
+  if (sqlite3_step(found) == SQLITE_ROW) {
+    const char *text = (const char *)sqlite3_column_text(found, 0);
+    door->there = in_temp && text && strcmp(text, TEMP_TABLE) == 0;
+    door->taken = !door->there;
+  }
+  return sqlite3_finalize(found);
+}
+
+/* Two rows make SQLite open a savepoint for the statement, which it tells a table that CREATE has joined to the
+** transaction. Before that, it would not tell it of a ROLLBACK TO an older one. */
+static int join(sqlite3 *db, const struct door *door) {
+  int rc = SQLITE_OK;
+  if (!door->there)
+    rc = sqlite3_exec(db, "CREATE VIRTUAL TABLE temp.colfam_drops USING colfam_drops", NULL, NULL,
+                      NULL);
+  char *sql = sqlite3_mprintf("INSERT INTO %s.colfam_drops(dropped) VALUES(1), (2)", door->schema);
+  if (!sql) return SQLITE_NOMEM;
+  if (rc == SQLITE_OK) rc = sqlite3_exec(db, sql, NULL, NULL, NULL);
+  sqlite3_free(sql);
+  return rc;
 }
 
 /* Without callbacks a DROP leaves its files behind, and can only be had while no writes are pending: nobody
 ** would commit or forget them if the DROP is undone. SQLite shows no text of a failing xDestroy, but its log
 ** does. */
-static int drop_without_callbacks(struct colfam_table *table, char **message) {
+static int drop_without_callbacks(struct colfam_table *table, const struct door *door,
+                                  char **message) {
   if (!table->txn) return SQLITE_OK;
   int rc = colfam_error(message, SQLITE_LOCKED,
                         "table %s: cannot be dropped in the transaction that wrote to it while "
-                        "something is named colfam_drops: rename that, or commit first",
-                        table->catalog.table);
+                        "something is named %s.colfam_drops: rename that, or commit first",
+                        table->catalog.label, door->schema);
   if (*message) sqlite3_log(rc, "%s", *message);
   return rc;
 }
 
 /* An authorizer may have the INSERT ignored. */
-static int join_transaction(struct colfam_conn *conn, char **message) {
-  /* With the schema, so that a temp table of the name is never meant. */
-  const char *join = "INSERT INTO main.colfam_drops(dropped) VALUES(1)";
-  int rc = sqlite3_exec(conn->db, join, NULL, NULL, NULL);
+static int join_transaction(struct colfam_conn *conn, const struct door *door, char **message) {
+  if (conn->drops_joined) return SQLITE_OK;
+  int rc = join(conn->db, door);
   if (rc != SQLITE_OK) return colfam_error(message, rc, "%s", sqlite3_errmsg(conn->db));
   if (conn->drops_joined) return SQLITE_OK;
   return colfam_error(
@@ -85,15 +118,15 @@ static int join_transaction(struct colfam_conn *conn, char **message) {
 
 int colfam_drops_add(struct colfam_table *table, char **message) {
   struct colfam_conn *conn = table->conn;
-  bool taken;
-  int rc = name_is_taken(conn->db, &taken);
+  struct door door;
+  int rc = find_door(conn->db, table, &door);
   if (rc != SQLITE_OK) return colfam_error(message, rc, "%s", sqlite3_errmsg(conn->db));
-  if (taken) return drop_without_callbacks(table, message);
+  if (door.taken) return drop_without_callbacks(table, &door, message);
   struct colfam_drop *drop = sqlite3_malloc64(sizeof *drop);
   if (!drop) return SQLITE_NOMEM;
   *drop = (struct colfam_drop){NULL, table, NULL, 0, false};
   note_files(drop);
-  rc = join_transaction(conn, message);
+  rc = join_transaction(conn, &door, message);
   if (rc != SQLITE_OK) {
     free_drop(drop);
     return rc;
@@ -112,9 +145,11 @@ bool colfam_drops_has(const struct colfam_conn *conn, const struct colfam_table 
 
 /* ---- The virtual table: nobody reads it, its transaction callbacks are the point */
 
+/* Also xCreate. SQLite takes a module for eponymous when both are one function. */
 static int drops_connect(sqlite3 *db, void *context, int argc, const char *const *argv,
                          sqlite3_vtab **out, char **message) {
-  (void)argc, (void)argv, (void)message;
+  if (argc > 2 && strcmp(argv[2], "colfam_drops") != 0)
+    return colfam_error(message, SQLITE_ERROR, "colfam_drops is no module for tables");
   int rc = sqlite3_declare_vtab(db, "CREATE TABLE x(dropped)");
   if (rc != SQLITE_OK) return rc;
   struct drops_vtab *vtab = sqlite3_malloc64(sizeof *vtab);
@@ -128,6 +163,12 @@ static int drops_connect(sqlite3 *db, void *context, int argc, const char *const
 static int drops_disconnect(sqlite3_vtab *vtab) {
   sqlite3_free(vtab);
   return SQLITE_OK;
+}
+
+/* Not while it has something to carry. */
+static int drops_destroy(sqlite3_vtab *vtab) {
+  if (((struct drops_vtab *)vtab)->conn->drops) return SQLITE_LOCKED;
+  return drops_disconnect(vtab);
 }
 
 static int drops_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
@@ -176,12 +217,14 @@ static int drops_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *rowid) {
 /* Writing to it joins the transaction and changes nothing. */
 static int drops_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_int64 *rowid) {
   (void)argc, (void)argv;
-  *rowid = sqlite3_last_insert_rowid(((struct drops_vtab *)vtab)->conn->db);
+  struct colfam_conn *conn = ((struct drops_vtab *)vtab)->conn;
+  conn->drops_joined = true;
+  *rowid = sqlite3_last_insert_rowid(conn->db);
   return SQLITE_OK;
 }
 
 static int drops_begin(sqlite3_vtab *vtab) {
-  ((struct drops_vtab *)vtab)->conn->drops_joined = true;
+  (void)vtab;
   return SQLITE_OK;
 }
 
@@ -279,9 +322,11 @@ static int drops_rollback_to(sqlite3_vtab *vtab, int index) {
 
 static const sqlite3_module drops_module = {
     .iVersion = 2,
+    .xCreate = drops_connect,
     .xConnect = drops_connect,
     .xBestIndex = drops_best_index,
     .xDisconnect = drops_disconnect,
+    .xDestroy = drops_destroy,
     .xOpen = drops_open,
     .xClose = drops_close,
     .xFilter = drops_filter,

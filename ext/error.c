@@ -74,6 +74,11 @@ int colfam_error_of(char **message, const char *table, kv_status status, const s
   return replace_message(message, whole, colfam_code(status));
 }
 
+char *colfam_label(const char *database, const char *table) {
+  bool is_main = sqlite3_stricmp(database, "main") == 0;
+  return is_main ? sqlite3_mprintf("%s", table) : sqlite3_mprintf("%s.%s", database, table);
+}
+
 int colfam_error_list(char **message, int rc, const char *format, va_list args) {
   return replace_message(message, sqlite3_vmprintf(format, args), rc);
 }

@@ -14,6 +14,9 @@ int colfam_code(kv_status status);
 ** code. name may be NULL. */
 int colfam_error_of(char **message, const char *table, kv_status status, const struct kv_err *err);
 
+/* How messages call a table: t, or aux.t outside the main database; sqlite3_malloc memory, NULL without. */
+char *colfam_label(const char *database, const char *table);
+
 /* Replaces *message by a formatted text (sqlite3_vmprintf) and returns rc; SQLITE_NOMEM when that fails. The
 ** old message may be among the arguments. Every message is valid UTF-8, whatever was quoted in it. */
 int colfam_error(char **message, int rc, const char *format, ...);

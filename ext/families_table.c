@@ -73,6 +73,12 @@ static void append_problem(struct colfam_list *list, const char *message) {
   colfam_list_text(list, message ? message : "cannot be opened");
 }
 
+static void append_name(struct colfam_conn *conn, const char *database, const char *table,
+                        struct colfam_list *list) {
+  colfam_list_table(list, database, table, colfam_conn_hides(conn, table));
+  colfam_list_text(list, database);
+}
+
 /* One row; none for a virtual table that is not ours. */
 static int gather_table(struct colfam_conn *conn, const char *database, const char *table,
                         struct colfam_list *list) {
@@ -83,11 +89,11 @@ static int gather_table(struct colfam_conn *conn, const char *database, const ch
   int rc = colfam_anchor_begin(conn, name, &anchor, &message);
   sqlite3_free(name);
   if (!rc) {
-    colfam_list_table(list, database, table);
+    append_name(conn, database, table, list);
     append_family(list, &anchor);
     colfam_anchor_end(&anchor);
   } else if (rc != SQLITE_NOMEM && colfam_conn_find(conn, database, table)) {
-    colfam_list_table(list, database, table);
+    append_name(conn, database, table, list);
     append_problem(list, message);
     rc = SQLITE_OK;
   } else if (rc != SQLITE_NOMEM) {
@@ -126,9 +132,10 @@ static int families_gather(struct colfam_conn *conn, const char *name, struct co
 
 const struct colfam_tvf colfam_families_tvf = {
     .name = "colfam_families",
-    .columns = "table_name TEXT, rows INTEGER, bytes INTEGER, files INTEGER, runs INTEGER, "
-               "levels TEXT, log_bytes INTEGER, options TEXT, problem TEXT",
-    .column_count = 9,
+    .columns =
+        "table_name TEXT, schema TEXT, rows INTEGER, bytes INTEGER, files INTEGER, runs INTEGER, "
+        "levels TEXT, log_bytes INTEGER, options TEXT, problem TEXT",
+    .column_count = 10,
     .harmless = true,
     .gather = families_gather,
 };

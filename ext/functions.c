@@ -42,7 +42,7 @@ static int build_key(struct kv_buf *key, const struct colfam_vtab *vtab, int arg
   if (argc != count) {
     return colfam_error(message, SQLITE_ERROR,
                         "colfam_may_exist: the key of table %s has %d columns, %d values given",
-                        schema->table, count, argc);
+                        schema->label, count, argc);
   }
   *possible = true;
   for (int i = 0; i < count && *possible; i++) {
@@ -65,7 +65,7 @@ static int probe(const struct colfam_anchor *anchor, int argc, sqlite3_value **a
     kv_status status =
         kv_may_exist(anchor->view, anchor->batch, kv_buf_slice(&key), answer, NULL, &err);
     if (status != KV_OK) {
-      rc = colfam_error_of(message, anchor->vtab->schema->table, status, &err);
+      rc = colfam_error_of(message, anchor->vtab->schema->label, status, &err);
     }
   }
   kv_buf_release(&key);

@@ -24,6 +24,7 @@
 struct task {
   sqlite3 *db;
   struct colfam_store *store;
+  const void *file;           /* to close the store with */
   char *table;                /* its name, for messages */
   struct colfam_offer *offer; /* NULL once it waits for a commit, or when nothing was to be done */
   bool waits;                 /* work that covers this call waits already */
@@ -33,7 +34,7 @@ struct task {
 static void task_end(void *state) {
   struct task *task = state;
   colfam_offer_free(task->offer);
-  colfam_store_close(task->store, task->db);
+  colfam_store_close(task->store, task->db, task->file);
   sqlite3_free(task->table);
   sqlite3_free(task);
 }
@@ -93,7 +94,7 @@ static int refuse_readonly(const struct colfam_table *table, char **message) {
     return SQLITE_OK;
   return colfam_error(message, SQLITE_READONLY,
                       "table %s: cannot be written to, so what is computed could not be published",
-                      table->catalog.table);
+                      table->catalog.label);
 }
 
 static int fill_task(struct task *task, const struct colfam_anchor *anchor, enum kv_job_kind kind,
@@ -102,9 +103,9 @@ static int fill_task(struct task *task, const struct colfam_anchor *anchor, enum
   int rc = refuse_readonly(table, message);
   if (rc != SQLITE_OK) return rc;
   task->db = table->conn->db;
-  task->table = sqlite3_mprintf("%s", table->catalog.table);
+  task->table = sqlite3_mprintf("%s", table->catalog.label);
   if (!task->table) return SQLITE_NOMEM;
-  rc = colfam_store_open(task->db, table->catalog.database, &task->store, message);
+  rc = colfam_store_open(task->db, table->catalog.database, &task->store, &task->file);
   if (rc == SQLITE_OK) rc = set_limit(task, table, message);
   return rc == SQLITE_OK ? take_job(task, anchor, kind, message) : rc;
 }

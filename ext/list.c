@@ -94,9 +94,10 @@ void colfam_list_str(struct colfam_list *list, sqlite3_str *text) {
   list_take(list, finished || rc ? finished : sqlite3_mprintf(""));
 }
 
-void colfam_list_table(struct colfam_list *list, const char *database, const char *table) {
+void colfam_list_table(struct colfam_list *list, const char *database, const char *table,
+                       bool hidden) {
   sqlite3_str *text = sqlite3_str_new(NULL);
-  if (sqlite3_stricmp(database, "main") != 0) {
+  if (hidden || sqlite3_stricmp(database, "main") != 0) {
     append_name(text, database);
     sqlite3_str_appendchar(text, 1, '.');
   }

@@ -2,6 +2,8 @@
 #ifndef COLFAM_LIST_H
 #define COLFAM_LIST_H
 
+#include <stdbool.h>
+
 #include "sqlite_api.h"
 
 /* Rows being gathered: one cell after the other, column by column, row by row. Appending after a failure
@@ -31,7 +33,8 @@ void colfam_list_format(struct colfam_list *list, const char *format, ...);
 /* Finishes and frees the text and appends it. */
 void colfam_list_str(struct colfam_list *list, sqlite3_str *text);
 /* A table as SQL names it, so that it can be given to a function that takes a table: t, aux.t,
-** "odd name". */
-void colfam_list_table(struct colfam_list *list, const char *database, const char *table);
+** "odd name"; main.t when `hidden` by a table in temp. */
+void colfam_list_table(struct colfam_list *list, const char *database, const char *table,
+                       bool hidden);
 
 #endif

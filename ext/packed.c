@@ -25,7 +25,7 @@ void colfam_packing_end(struct colfam_packing *packing) {
 
 static int bad_blob(struct colfam_vtab *vtab, const char *what, size_t at) {
   return colfam_vtab_error(vtab, SQLITE_ERROR, "table %s: colfam_keys: %s at byte %llu of the blob",
-                           vtab->schema->table, what, (unsigned long long)at);
+                           vtab->schema->label, what, (unsigned long long)at);
 }
 
 static int read_blob(struct colfam_vtab *vtab, struct colfam_packing *packing,
@@ -57,7 +57,7 @@ static int read_pointer(struct colfam_vtab *vtab, struct colfam_packing *packing
   if (keys->columns != packing->columns)
     return colfam_vtab_error(vtab, SQLITE_ERROR,
                              "table %s: colfam_keys: keys of %d values, but the key has %d columns",
-                             vtab->schema->table, keys->columns, packing->columns);
+                             vtab->schema->label, keys->columns, packing->columns);
   for (sqlite3_int64 i = 0; i < keys->count && rc == SQLITE_OK; i++) {
     for (int column = 0; column < packing->columns && rc == SQLITE_OK; column++)
       rc = colfam_packing_add(packing, value++);
@@ -66,7 +66,7 @@ static int read_pointer(struct colfam_vtab *vtab, struct colfam_packing *packing
   if (rc != SQLITE_MISUSE) return rc;
   return colfam_vtab_error(vtab, SQLITE_ERROR,
                            "table %s: colfam_keys: a colfam_value that is no value",
-                           vtab->schema->table);
+                           vtab->schema->label);
 }
 
 /* ---- All forms */
@@ -78,7 +78,7 @@ static int read_json(struct colfam_vtab *vtab, struct colfam_packing *packing,
   int rc = colfam_packing_json(packing, json, &what, &at);
   if (!what) return rc;
   return colfam_vtab_error(vtab, rc, "table %s: colfam_keys: %s at byte %llu of the JSON text",
-                           vtab->schema->table, what, (unsigned long long)at);
+                           vtab->schema->label, what, (unsigned long long)at);
 }
 
 static int read_keys(struct colfam_vtab *vtab, struct colfam_packing *packing,
@@ -91,7 +91,7 @@ static int read_keys(struct colfam_vtab *vtab, struct colfam_packing *packing,
     return colfam_vtab_error(vtab, SQLITE_ERROR,
                              "table %s: colfam_keys is a JSON array, a blob or a pointer, not a "
                              "number",
-                             vtab->schema->table);
+                             vtab->schema->label);
   const void *bytes =
       type == SQLITE_TEXT ? sqlite3_value_text(argument) : sqlite3_value_blob(argument);
   size_t size = (size_t)sqlite3_value_bytes(argument);

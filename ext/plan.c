@@ -230,7 +230,7 @@ static int bind_packed(struct colfam_planner *planner, struct colfam_vtab *vtab)
     if (planner->plan.kind == COLFAM_PLAN_PACKED || is_list(planner->info, i))
       return colfam_vtab_error(vtab, SQLITE_ERROR,
                                "table %s: colfam_keys can be compared once, by =, with one value",
-                               planner->schema->table);
+                               planner->schema->label);
     if (!constraint->usable) return SQLITE_CONSTRAINT;
     planner->plan.kind = COLFAM_PLAN_PACKED;
     planner->info->aConstraintUsage[i].argvIndex = 1;

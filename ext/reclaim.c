@@ -6,7 +6,8 @@
 **   PERSIST, or EXCLUSIVE     durable
 **   TRUNCATE  at FULL, EXTRA  durable; at NORMAL by the next commit
 **   DELETE    at EXTRA        durable; at NORMAL, FULL after our own sync of the database's directory
-**   MEMORY, OFF, synchronous=OFF  SQLite promises nothing: at once
+**   MEMORY, OFF, synchronous=OFF, databases in memory and temporary ones
+**                             SQLite promises nothing: at once
 **
 ** In rollback modes a commit needs the exclusive lock, so no reader of another process is older. */
 #include "reclaim.h"
@@ -19,14 +20,20 @@
 /* What the last xSync found. */
 enum proof { PROOF_NONE, PROOF_NOW, PROOF_WAL, PROOF_DIRECTORY, PROOF_NEXT_COMMIT };
 
+static void queue(struct colfam_store *store, struct kv_family *family, uint64_t id, bool unnamed) {
+  struct colfam_removal *removal = sqlite3_malloc64(sizeof *removal);
+  if (!removal) return;
+  *removal = (struct colfam_removal){NULL, kv_family_ref(family), id, false, false, unnamed, -1};
+  colfam_store_give_removal(store, removal);
+}
+
 void colfam_reclaim_add(struct colfam_store *store, struct kv_family *family, const uint64_t *ids,
                         size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    struct colfam_removal *removal = sqlite3_malloc64(sizeof *removal);
-    if (!removal) return;
-    *removal = (struct colfam_removal){NULL, kv_family_ref(family), ids[i], false, false, true, -1};
-    colfam_store_give_removal(store, removal);
-  }
+  for (size_t i = 0; i < count; i++) queue(store, family, ids[i], true);
+}
+
+void colfam_reclaim_doubt(struct colfam_store *store, struct kv_family *family, uint64_t id) {
+  queue(store, family, id, false);
 }
 
 static enum proof decide(const char *journal, const char *locking, const char *synchronous_text) {
@@ -101,20 +108,27 @@ static int review_removals(struct colfam_table *table, char **message) {
   return colfam_error(message, rc, "%s", sqlite3_errmsg(table->conn->db));
 }
 
-int colfam_reclaim_note_journal(struct colfam_table *table, char **message) {
+static int note_proof(struct colfam_table *table, char **message) {
   char journal[16], locking[16], synchronous[16];
+  table->proof = PROOF_NOW;
+  if (!colfam_store_path(table->store)) return SQLITE_OK;
   int rc = colfam_table_pragma(table, "journal_mode", journal, sizeof journal, message);
   if (rc == SQLITE_OK)
     rc = colfam_table_pragma(table, "locking_mode", locking, sizeof locking, message);
   if (rc == SQLITE_OK)
     rc = colfam_table_pragma(table, "synchronous", synchronous, sizeof synchronous, message);
   if (rc == SQLITE_OK) table->proof = (int)decide(journal, locking, synchronous);
+  return rc;
+}
+
+int colfam_reclaim_note_journal(struct colfam_table *table, char **message) {
+  int rc = note_proof(table, message);
   return rc == SQLITE_OK ? review_removals(table, message) : rc;
 }
 
 static bool sync_database_dir(struct colfam_table *table) {
   const char *path = colfam_store_path(table->store);
-  const char *slash = path ? strrchr(path, '/') : NULL;
+  const char *slash = strrchr(path, '/');
   char *dir = slash ? sqlite3_mprintf("%.*s", slash > path ? (int)(slash - path) : 1, path)
                     : sqlite3_mprintf(".");
   bool synced = dir && kv_env_sync_dir(colfam_store_env(table->store), dir, NULL) == KV_OK;
@@ -140,7 +154,7 @@ static void prove(struct colfam_table *table, struct colfam_removal *list) {
   if (proof == PROOF_NONE) return;
   if (proof == PROOF_DIRECTORY) synced = sync_database_dir(table);
   for (struct colfam_removal *removal = list; removal; removal = removal->next) {
-    if (removal->proved) continue;
+    if (removal->proved || !removal->unnamed) continue;
     if (proof == PROOF_WAL)
       prove_by_checkpoint(removal, log_frames, done_frames);
     else

@@ -13,6 +13,8 @@
 /* Queues files whose t_cffile rows a commit has just removed. Out of memory leaves orphans, nothing worse. */
 void colfam_reclaim_add(struct colfam_store *store, struct kv_family *family, const uint64_t *ids,
                         size_t count);
+/* Queues a file of which is not known whether a t_cffile names it: the next xSync sees. */
+void colfam_reclaim_doubt(struct colfam_store *store, struct kv_family *family, uint64_t id);
 
 /* Inside xSync: remembers journal mode, locking mode and synchronous, which decide what a commit proves, and
 ** lets go of removals whose files some t_cffile of the database names (again). */

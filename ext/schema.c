@@ -243,7 +243,8 @@ int colfam_schema_new(int argc, const char *const *argv, struct colfam_schema **
   colfam_options_default(&schema->options);
   struct colfam_key_words key = {0};
   schema->table = sqlite3_mprintf("%s", argc > 2 ? argv[2] : "");
-  int rc = schema->table ? build(schema, &key, argc, argv, message) : SQLITE_NOMEM;
+  schema->label = colfam_label(argc > 1 ? argv[1] : "main", schema->table ? schema->table : "");
+  int rc = schema->table && schema->label ? build(schema, &key, argc, argv, message) : SQLITE_NOMEM;
   free_key_words(&key);
   if (rc == SQLITE_OK) {
     *out = schema;
@@ -268,6 +269,7 @@ void colfam_schema_unref(struct colfam_schema *schema) {
   sqlite3_free(schema->columns);
   sqlite3_free(schema->key_columns);
   sqlite3_free(schema->table);
+  sqlite3_free(schema->label);
   sqlite3_free(schema->declaration);
   sqlite3_free(schema);
 }

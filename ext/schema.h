@@ -54,6 +54,7 @@ const char *colfam_options_get(const struct colfam_options *options, int index, 
 struct colfam_schema {
   int refs;
   char *table;                   /* the table's name */
+  char *label;                   /* the same for messages: t, aux.t */
   struct colfam_column *columns; /* as declared; hidden columns come after them in the vtab */
   int column_count;
   int value_count; /* value columns */

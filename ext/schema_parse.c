@@ -25,7 +25,7 @@ int colfam_schema_fail(const struct colfam_schema *schema, char **message, const
   char *text = sqlite3_vmprintf(format, args);
   va_end(args);
   if (!text) return SQLITE_NOMEM;
-  int rc = colfam_error(message, SQLITE_ERROR, "table %s: %s", schema->table, text);
+  int rc = colfam_error(message, SQLITE_ERROR, "table %s: %s", schema->label, text);
   sqlite3_free(text);
   return rc;
 }

@@ -17,24 +17,32 @@ static void append_fact(struct colfam_list *list, const char *name, sqlite3_int6
   colfam_list_text(list, meaning);
 }
 
+static void append_name(struct colfam_list *list, const struct colfam_vtab *vtab) {
+  const char *table = vtab->schema->table;
+  colfam_list_table(list, vtab->database, table, colfam_conn_hides(vtab->conn, table));
+  colfam_list_text(list, vtab->database);
+}
+
 static void append_table(struct colfam_list *list, const struct colfam_vtab *vtab) {
   struct kv_family *family = vtab->table->family;
   const struct kv_stats *stats = kv_family_stats(family);
   for (int i = 0; i < KV_STAT_COUNT; i++) {
     const struct kv_stat_info *info = kv_stat_info((enum kv_stat)i);
-    colfam_list_table(list, vtab->database, vtab->schema->table);
+    append_name(list, vtab);
     append_fact(list, info->name, (sqlite3_int64)kv_stats_get(stats, (enum kv_stat)i), info->unit,
                 info->text);
   }
-  colfam_list_table(list, vtab->database, vtab->schema->table);
+  append_name(list, vtab);
   append_fact(list, "memtable_memory", (sqlite3_int64)kv_family_memory(family), "bytes",
               "memory of the memtables held now");
 }
 
 static void append_cache(struct colfam_list *list, struct kv_cache *cache) {
   colfam_list_null(list);
+  colfam_list_null(list);
   append_fact(list, "cache_bytes", (sqlite3_int64)kv_cache_bytes(cache), "bytes",
               "blocks held by the process's cache now");
+  colfam_list_null(list);
   colfam_list_null(list);
   append_fact(list, "cache_budget_bytes", (sqlite3_int64)kv_cache_budget(cache), "bytes",
               "what the process's cache may hold");
@@ -60,8 +68,8 @@ static int stats_gather(struct colfam_conn *conn, const char *name, struct colfa
 
 const struct colfam_tvf colfam_stats_tvf = {
     .name = "colfam_stats",
-    .columns = "table_name TEXT, name TEXT, value INTEGER, unit TEXT, meaning TEXT",
-    .column_count = 5,
+    .columns = "table_name TEXT, schema TEXT, name TEXT, value INTEGER, unit TEXT, meaning TEXT",
+    .column_count = 6,
     .harmless = true,
     .gather = stats_gather,
 };

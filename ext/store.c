@@ -1,6 +1,6 @@
-/* The registry of stores. A store is found by the canonical path that SQLite gives for the database file;
-** in-memory databases by the address of SQLite's own file object, which connections of one shared cache
-** have in common. All lists hang below one static SQLite mutex; what is heavier than list work (engine
+/* The registry of stores. A store is found by the canonical path that SQLite gives for the database file; one
+** in memory by the name that its connections share in the VFS memdb, or else by the address of SQLite's own
+** file object, which connections of one shared cache have in common. All lists hang below one static SQLite mutex; what is heavier than list work (engine
 ** calls that touch files, SQL) happens outside of it.
 **
 ** Families live as long as somebody references them: connections keep theirs until they close, so that
@@ -21,7 +21,8 @@ struct family_entry {
   int users;
 };
 
-/* A connection and SQLite's file object below it, which those of one shared cache have in common. */
+/* A connection and SQLite's file object below one of its schemas, which those of one shared cache have in
+** common. */
 struct user {
   struct user *next;
   const sqlite3 *db;
@@ -34,7 +35,8 @@ struct colfam_store {
   struct user *users;
   bool shared_cache; /* atomic: two of the users have one file object */
   char *path;        /* NULL in memory */
-  const void *token; /* in memory: the file object */
+  char *memory_name; /* in memory, shared by name; else NULL */
+  const void *token; /* in memory, not shared by name: the file object */
   char *dir;
   struct kv_env *env;
   struct family_entry *families;
@@ -55,34 +57,64 @@ void colfam_store_unlock(void) {
   sqlite3_mutex_leave(registry_mutex());
 }
 
-/* Whether table files may lie beside this database; the message says why not. */
-static int check_place(sqlite3 *db, const char *database, const char *path, char **message) {
+/* Where a database is. */
+struct place {
+  const char *path;        /* of a file on disk, or NULL */
+  const char *memory_name; /* of a database in memory that connections share by name, or NULL */
+  const void *file;        /* SQLite's file object */
+};
+
+static int refuse_vfs(const char *name, char **message) {
+  return colfam_error(
+      message, SQLITE_ERROR,
+      "colfam keeps files beside the database and supports the VFSes unix, unix-excl "
+      "and unix-dotfile, not \"%s\"",
+      name);
+}
+
+static bool is_accepted(const char *vfs) {
   static const char *const accepted[] = {"unix", "unix-excl", "unix-dotfile"};
-  char *vfs = NULL;
-  int rc = sqlite3_file_control(db, database, SQLITE_FCNTL_VFSNAME, &vfs);
-  /* In memory, and in a temporary database that has not spilled yet, no file is open. */
-  if (rc == SQLITE_NOTFOUND && !path) return SQLITE_OK;
-  if (rc == SQLITE_OK && !vfs) return SQLITE_NOMEM;
-  if (rc != SQLITE_OK) {
-    sqlite3_free(vfs);
-    return colfam_error(message, SQLITE_ERROR, "cannot tell the VFS of database %s", database);
-  }
   bool known = false;
   for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++)
     known = known || strcmp(vfs, accepted[i]) == 0;
-  rc = SQLITE_OK;
-  if (!known)
-    rc = colfam_error(
-        message, SQLITE_ERROR,
-        "colfam keeps files beside the database and supports the VFSes unix, unix-excl "
-        "and unix-dotfile, not \"%s\"",
-        vfs);
-  else if (path &&
-           (sqlite3_uri_boolean(path, "immutable", 0) || sqlite3_uri_boolean(path, "nolock", 0)))
+  return known;
+}
+
+/* Whether table files may lie beside this file; the message says why not. A VFS that passes calls on need not
+** say its name when asked for the stack's, so the one that SQLite opened the file with counts too. */
+static int check_file(sqlite3 *db, const char *database, const char *path, const char *top,
+                      char **message) {
+  char *stack = NULL;
+  int rc = sqlite3_file_control(db, database, SQLITE_FCNTL_VFSNAME, &stack);
+  if (rc == SQLITE_OK && !stack) return SQLITE_NOMEM;
+  if (rc != SQLITE_OK)
+    rc = colfam_error(message, SQLITE_ERROR, "cannot tell the VFS of database %s", database);
+  else if (!is_accepted(top) || !is_accepted(stack))
+    rc = refuse_vfs(is_accepted(top) ? stack : top, message);
+  else if (sqlite3_uri_boolean(path, "immutable", 0) || sqlite3_uri_boolean(path, "nolock", 0))
     rc = colfam_error(message, SQLITE_ERROR,
                       "colfam does not support databases opened with immutable or nolock");
-  sqlite3_free(vfs);
+  sqlite3_free(stack);
   return rc;
+}
+
+/* Without I/O. Temporary databases and those in memory have no name, but for the VFS memdb, where a name that
+** begins with a slash is shared in the process. */
+static int find_place(sqlite3 *db, const char *database, struct place *place, sqlite3_vfs **vfs) {
+  memset(place, 0, sizeof *place);
+  void *file = NULL;
+  *vfs = NULL;
+  int rc = sqlite3_file_control(db, database, SQLITE_FCNTL_FILE_POINTER, &file);
+  if (rc == SQLITE_OK) rc = sqlite3_file_control(db, database, SQLITE_FCNTL_VFS_POINTER, vfs);
+  if (rc != SQLITE_OK || !file || !*vfs) return SQLITE_ERROR;
+  place->file = file;
+  const char *name = sqlite3_db_filename(db, database);
+  if (!name || !name[0]) return SQLITE_OK;
+  if (strcmp((*vfs)->zName, "memdb") != 0)
+    place->path = name;
+  else if (name[0] == '/' && name[1])
+    place->memory_name = name;
+  return SQLITE_OK;
 }
 
 static void store_free(struct colfam_store *store) {
@@ -94,24 +126,27 @@ static void store_free(struct colfam_store *store) {
   }
   kv_env_free(store->env);
   sqlite3_free(store->path);
+  sqlite3_free(store->memory_name);
   sqlite3_free(store->dir);
   sqlite3_free(store);
 }
 
-static struct colfam_store *store_new(const char *path, const void *token) {
+static struct colfam_store *store_new(const struct place *place) {
   struct colfam_store *store = sqlite3_malloc64(sizeof *store);
   if (!store) return NULL;
   memset(store, 0, sizeof *store);
-  store->token = token;
   store->env = kv_env_posix();
-  if (path) {
-    store->path = sqlite3_mprintf("%s", path);
-    store->dir = sqlite3_mprintf("%s-colfam", path);
+  if (place->path) {
+    store->path = sqlite3_mprintf("%s", place->path);
+    store->dir = sqlite3_mprintf("%s-colfam", place->path);
   } else {
     if (kv_env_memory_new(&store->env, NULL) != KV_OK) store->env = NULL;
+    if (place->memory_name) store->memory_name = sqlite3_mprintf("%s", place->memory_name);
+    if (!place->memory_name) store->token = place->file;
     store->dir = sqlite3_mprintf("/memory-colfam");
   }
-  if (store->env && store->dir && (store->path || !path)) return store;
+  bool named = store->path || store->memory_name || store->token;
+  if (store->env && store->dir && named) return store;
   store_free(store);
   return NULL;
 }
@@ -124,10 +159,14 @@ static void note_sharing(struct colfam_store *store) {
   __atomic_store_n(&store->shared_cache, shared, __ATOMIC_RELAXED);
 }
 
+static bool is_user(const struct user *user, const sqlite3 *db, const void *file) {
+  return user->db == db && user->file == file;
+}
+
 /* Counts `user` in; one that was counted before stays, and *user becomes NULL. */
 static void add_user(struct colfam_store *store, struct user **user) {
   struct user *known = store->users;
-  while (known && known->db != (*user)->db) known = known->next;
+  while (known && !is_user(known, (*user)->db, (*user)->file)) known = known->next;
   if (!known) {
     (*user)->next = store->users;
     known = store->users = *user;
@@ -137,9 +176,9 @@ static void add_user(struct colfam_store *store, struct user **user) {
   known->refs++;
 }
 
-static void remove_user(struct colfam_store *store, const sqlite3 *db) {
+static void remove_user(struct colfam_store *store, const sqlite3 *db, const void *file) {
   struct user **link = &store->users;
-  while ((*link)->db != db) link = &(*link)->next;
+  while (!is_user(*link, db, file)) link = &(*link)->next;
   struct user *user = *link;
   if (--user->refs) return;
   *link = user->next;
@@ -147,11 +186,17 @@ static void remove_user(struct colfam_store *store, const sqlite3 *db) {
   note_sharing(store);
 }
 
-/* Under the lock: the store of the path or file object, or NULL. */
-static struct colfam_store *find_store(const char *path, const void *file) {
+static bool is_at(const struct colfam_store *store, const struct place *place) {
+  if (place->path) return store->path && strcmp(store->path, place->path) == 0;
+  if (place->memory_name)
+    return store->memory_name && strcmp(store->memory_name, place->memory_name) == 0;
+  return store->token == place->file;
+}
+
+/* Under the lock: the store of the place, or NULL. */
+static struct colfam_store *find_store(const struct place *place) {
   struct colfam_store *store = all_stores;
-  for (; store; store = store->next)
-    if (path ? store->path && strcmp(store->path, path) == 0 : store->token == file) break;
+  while (store && !is_at(store, place)) store = store->next;
   return store;
 }
 
@@ -165,10 +210,10 @@ struct kv_cache *colfam_store_make_cache(void) {
 }
 
 /* Takes *user over, and *fresh when the process has no such store yet (NULL then: false). */
-static bool join_store(const char *path, struct user **user, struct colfam_store **fresh,
+static bool join_store(const struct place *place, struct user **user, struct colfam_store **fresh,
                        struct colfam_store **out) {
   colfam_store_lock();
-  struct colfam_store *store = find_store(path, (*user)->file);
+  struct colfam_store *store = find_store(place);
   if (!store && *fresh) {
     store = *fresh;
     *fresh = NULL;
@@ -181,34 +226,45 @@ static bool join_store(const char *path, struct user **user, struct colfam_store
   return store != NULL;
 }
 
-static int join_or_make(const char *path, struct user *user, struct colfam_store **store) {
+static int join_or_make(const struct place *place, struct user *user, struct colfam_store **store) {
   struct colfam_store *fresh = NULL;
-  if (!join_store(path, &user, &fresh, store)) {
-    fresh = store_new(path, path ? NULL : user->file);
-    if (fresh) join_store(path, &user, &fresh, store);
+  if (!join_store(place, &user, &fresh, store)) {
+    fresh = store_new(place);
+    if (fresh) join_store(place, &user, &fresh, store);
     if (fresh) store_free(fresh);
   }
   sqlite3_free(user);
   return *store ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-int colfam_store_open(sqlite3 *db, const char *database, struct colfam_store **store,
-                      char **message) {
-  const char *path = sqlite3_db_filename(db, database);
-  void *file = NULL;
-  if (path && !path[0]) path = NULL;
-  int rc = check_place(db, database, path, message);
-  if (rc != SQLITE_OK) return rc;
-  rc = sqlite3_file_control(db, database, SQLITE_FCNTL_FILE_POINTER, &file);
-  if (rc != SQLITE_OK || !file)
+int colfam_store_refuse(sqlite3 *db, const char *database, char **message) {
+  struct place place;
+  sqlite3_vfs *vfs;
+  if (find_place(db, database, &place, &vfs) != SQLITE_OK)
     return colfam_error(message, SQLITE_ERROR, "cannot tell the file of database %s", database);
+  return place.path ? check_file(db, database, place.path, vfs->zName, message) : SQLITE_OK;
+}
+
+int colfam_store_open(sqlite3 *db, const char *database, struct colfam_store **store,
+                      const void **file) {
+  struct place place;
+  sqlite3_vfs *vfs;
+  int rc = find_place(db, database, &place, &vfs);
+  if (rc != SQLITE_OK) return rc;
   struct user *user = sqlite3_malloc64(sizeof *user);
   if (!user) return SQLITE_NOMEM;
-  *user = (struct user){NULL, db, file, 0};
+  *user = (struct user){NULL, db, place.file, 0};
+  *file = place.file;
   rc = colfam_store_make_cache() ? SQLITE_OK : SQLITE_NOMEM;
-  if (rc == SQLITE_OK) return join_or_make(path, user, store);
+  if (rc == SQLITE_OK) return join_or_make(&place, user, store);
   sqlite3_free(user);
   return rc;
+}
+
+bool colfam_store_is_of(const struct colfam_store *store, sqlite3 *db, const char *database) {
+  struct place place;
+  sqlite3_vfs *vfs;
+  return find_place(db, database, &place, &vfs) == SQLITE_OK && is_at(store, &place);
 }
 
 static void free_offers(struct colfam_offer *list) {
@@ -219,13 +275,14 @@ static void free_offers(struct colfam_offer *list) {
   }
 }
 
-void colfam_store_close(struct colfam_store *store, const sqlite3 *db) {
+void colfam_store_close(struct colfam_store *store, const sqlite3 *db, const void *file) {
   if (!store) return;
   colfam_store_lock();
-  remove_user(store, db);
+  remove_user(store, db, file);
   struct colfam_offer *offers = store->users ? NULL : store->offers;
   if (offers) store->offers = NULL;
-  bool last = !store->users && !(store->path && store->removals);
+  bool wanted = store->memory_name || (store->path && store->removals);
+  bool last = !store->users && !wanted;
   if (last) {
     struct colfam_store **link = &all_stores;
     while (*link != store) link = &(*link)->next;

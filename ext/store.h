@@ -12,14 +12,18 @@
 
 struct colfam_store;
 
-/* The store of a schema's database, to be closed once for every time it was opened. Refuses with a message
-** what must be refused: databases that are no real local file (unknown VFS, memdb, immutable, nolock).
-** `:memory:` and temporary databases keep their files in memory. */
+/* Refuses with a message what must be refused: files of an unknown VFS, immutable, nolock. Databases in memory
+** and temporary ones, which keep their files in memory, may have any VFS. */
+int colfam_store_refuse(sqlite3 *db, const char *database, char **message);
+/* The store of a schema's database that is not refused, to be closed once for every time it was opened, with
+** the *file given here. */
 int colfam_store_open(sqlite3 *db, const char *database, struct colfam_store **store,
-                      char **message);
-/* The last user's leaving frees the work that waits (jobs.h). A store of a file with removals waiting outlives
-** its last user: the next connection goes on. */
-void colfam_store_close(struct colfam_store *store, const sqlite3 *db);
+                      const void **file);
+/* The last user's leaving frees the work that waits (jobs.h). A store of a file with removals waiting outlives its last user: the next connection goes on. So does one in
+** memory that is shared by name, since others may have the database open and not yet its tables. */
+void colfam_store_close(struct colfam_store *store, const sqlite3 *db, const void *file);
+/* Whether it is still the schema's: another file may have been attached under the name. Without I/O. */
+bool colfam_store_is_of(const struct colfam_store *store, sqlite3 *db, const char *database);
 /* Whether connections that have it open are of one SQLite shared cache. There only the locks on shadow tables
 ** keep snapshots apart, so every statement has to read them. */
 bool colfam_store_shares_cache(struct colfam_store *store);
@@ -48,7 +52,7 @@ struct colfam_removal {
   uint64_t id;
   bool proved;    /* no snapshot of any process can need it; only views of this process may */
   bool older;     /* dropped before the xSync of some later transaction */
-  bool unnamed;   /* no t_cffile names the file, as the last xSync saw them */
+  bool unnamed;   /* no t_cffile names the file, as the last xSync saw them: no proof without */
   int wal_frames; /* nLog of the first checkpoint call after the drop; -1 not known yet */
 };
 /* Takes the whole list away / gives one back (front), so that it is worked on without the lock. */

@@ -61,7 +61,7 @@ static int build_view(struct colfam_table *table, const struct colfam_meta *meta
   struct kv_err err = {0};
   kv_status status = kv_view_new(table->family, &snapshot.snapshot, &source, view, &err);
   if (status != KV_OK) {
-    rc = colfam_error_of(message, table->catalog.table, status, &err);
+    rc = colfam_error_of(message, table->catalog.label, status, &err);
     if (reader.rc != SQLITE_OK) rc = reader.rc;
   }
   colfam_log_reader_close(&reader);
@@ -81,7 +81,7 @@ static int refresh(struct colfam_table *table, unsigned version, char **message)
   if (rc != SQLITE_OK) return rc;
   if (memcmp(meta.uuid, table->catalog.uuid, sizeof meta.uuid) != 0)
     return colfam_error(message, SQLITE_CORRUPT_VTAB, "table %s: its uuid in %s_cfmeta has changed",
-                        table->catalog.table, table->catalog.table);
+                        table->catalog.label, table->catalog.table);
   set_options(table, &meta.options);
   table->writable = meta.writable;
   struct kv_view *view = NULL;
@@ -120,7 +120,7 @@ int colfam_table_settle_options(struct colfam_table *table, char **message) {
 
 /* ---- Opening and leaving */
 
-static int refuse_encoding(sqlite3 *db, const char *table, char **message) {
+static int refuse_encoding(sqlite3 *db, const char *label, char **message) {
   sqlite3_stmt *statement;
   bool utf8 = true;
   int rc = sqlite3_prepare_v2(db, "PRAGMA encoding", -1, &statement, NULL);
@@ -133,37 +133,46 @@ static int refuse_encoding(sqlite3 *db, const char *table, char **message) {
       message, SQLITE_ERROR,
       "table %s: colfam tables in UTF-16 databases are not supported in this version: use "
       "PRAGMA encoding = 'UTF-8' before the first table is created",
-      table);
+      label);
 }
 
-int colfam_table_refuse_place(sqlite3 *db, const char *database, const char *table,
+int colfam_table_refuse_place(sqlite3 *db, const char *database, const char *label,
                               char **message) {
-  if (strcmp(database, "main") != 0)
-    return colfam_error(
-        message, SQLITE_ERROR,
-        "table %s.%s: colfam tables in attached or temporary databases are not supported "
-        "in this version: open the database file as the main database",
-        database, table);
-  return refuse_encoding(db, table, message);
+  int rc = refuse_encoding(db, label, message);
+  if (rc != SQLITE_OK) return rc;
+  rc = colfam_store_refuse(db, database, message);
+  return rc == SQLITE_ERROR ? colfam_error(message, rc, "table %s: %s", label, *message) : rc;
 }
 
-static struct colfam_table *find_table(struct colfam_conn *conn, const uint8_t uuid[16]) {
+static struct colfam_table *find_table(struct colfam_conn *conn, const char *database,
+                                       const uint8_t uuid[16]) {
   for (struct colfam_table *table = conn->tables; table; table = table->next)
-    if (memcmp(table->catalog.uuid, uuid, 16) == 0) return table;
+    if (memcmp(table->catalog.uuid, uuid, 16) == 0 &&
+        strcmp(table->catalog.database, database) == 0 &&
+        colfam_store_is_of(table->store, conn->db, database))
+      return table;
   return NULL;
 }
 
-/* Frees tables without objects that other connections have dropped: nobody opens them again. */
-static void free_dropped(struct colfam_conn *conn) {
+/* Whether a table without objects is there no more: its database was detached, or other connections have
+** dropped it. Only databases that are in use already are read: another one may be locked. */
+static bool is_dropped(struct colfam_table *table, const char *database) {
+  if (!colfam_store_is_of(table->store, table->conn->db, table->catalog.database)) return true;
+  if (strcmp(table->catalog.database, database) != 0) return false;
+  bool found = true;
+  char *message = NULL;
+  int rc = colfam_catalog_find(&table->catalog, &found, &message);
+  sqlite3_free(message);
+  colfam_catalog_close(&table->catalog);
+  return rc == SQLITE_OK && !found;
+}
+
+/* Frees tables that nobody opens again, as far as that can be told while one of `database` is opened. */
+static void free_dropped(struct colfam_conn *conn, const char *database) {
   for (struct colfam_table *table = conn->tables, *next; table; table = next) {
     next = table->next;
     if (table->vtab_count || table->txn || colfam_drops_has(conn, table)) continue;
-    bool found = true;
-    char *message = NULL;
-    int rc = colfam_catalog_find(&table->catalog, &found, &message);
-    sqlite3_free(message);
-    colfam_catalog_close(&table->catalog);
-    if (rc == SQLITE_OK && !found) colfam_table_free(table);
+    if (is_dropped(table, database)) colfam_table_free(table);
   }
 }
 
@@ -174,11 +183,11 @@ static int new_table(struct colfam_conn *conn, struct colfam_catalog *catalog,
   struct colfam_table *table = sqlite3_malloc64(sizeof *table);
   if (!table) return SQLITE_NOMEM;
   memset(table, 0, sizeof *table);
-  int rc = colfam_store_open(conn->db, catalog->database, &table->store, message);
+  int rc = colfam_store_open(conn->db, catalog->database, &table->store, &table->file);
   if (rc == SQLITE_OK)
     rc = colfam_store_family(table->store, catalog->uuid, &options->kv, &table->family, message);
   if (rc != SQLITE_OK) {
-    colfam_store_close(table->store, conn->db);
+    colfam_store_close(table->store, conn->db, table->file);
     sqlite3_free(table);
     return rc;
   }
@@ -193,10 +202,7 @@ static int new_table(struct colfam_conn *conn, struct colfam_catalog *catalog,
 
 int colfam_table_follow_name(struct colfam_table *table, const struct colfam_vtab *vtab) {
   if (strcmp(table->catalog.table, vtab->schema->table) == 0) return SQLITE_OK;
-  char *name = sqlite3_mprintf("%s", vtab->schema->table);
-  if (!name) return SQLITE_NOMEM;
-  colfam_catalog_set_name(&table->catalog, name);
-  return SQLITE_OK;
+  return colfam_catalog_set_name(&table->catalog, vtab->schema->table);
 }
 
 /* Finds the table by the uuid in its shadow tables, or makes it. */
@@ -208,12 +214,12 @@ static int find_or_make(struct colfam_vtab *vtab, struct colfam_table **table, c
   rc = colfam_catalog_read_meta(&catalog, &meta, message);
   if (rc == SQLITE_OK) {
     memcpy(catalog.uuid, meta.uuid, sizeof meta.uuid);
-    *table = find_table(vtab->conn, meta.uuid);
+    *table = find_table(vtab->conn, vtab->database, meta.uuid);
     if (!*table) {
-      free_dropped(vtab->conn);
+      free_dropped(vtab->conn, vtab->database);
       rc = new_table(vtab->conn, &catalog, &meta.options, table, message);
       if (rc == SQLITE_OK) return rc;
-      if (*message) rc = colfam_error(message, rc, "table %s: %s", catalog.table, *message);
+      if (*message) rc = colfam_error(message, rc, "table %s: %s", catalog.label, *message);
     } else {
       rc = colfam_table_follow_name(*table, vtab);
     }
@@ -225,12 +231,10 @@ static int find_or_make(struct colfam_vtab *vtab, struct colfam_table **table, c
 /* Gives a known table the name found, or makes it; takes the catalog over when it needs it. */
 static int settle_found(struct colfam_conn *conn, struct colfam_catalog *found,
                         struct colfam_table **table, char **message) {
-  *table = find_table(conn, found->uuid);
+  *table = find_table(conn, found->database, found->uuid);
   if (*table) {
     if (strcmp((*table)->catalog.table, found->table) == 0) return SQLITE_OK;
-    char *name = sqlite3_mprintf("%s", found->table);
-    if (name) colfam_catalog_set_name(&(*table)->catalog, name);
-    return name ? SQLITE_OK : SQLITE_NOMEM;
+    return colfam_catalog_set_name(&(*table)->catalog, found->table);
   }
   struct colfam_meta meta;
   int rc = colfam_catalog_read_meta(found, &meta, message);
@@ -254,7 +258,7 @@ int colfam_table_by_uuid(struct colfam_conn *conn, const char *database, const u
 }
 
 int colfam_table_open(struct colfam_vtab *vtab, struct colfam_table **table, char **message) {
-  int rc = colfam_table_refuse_place(vtab->conn->db, vtab->database, vtab->schema->table, message);
+  int rc = colfam_table_refuse_place(vtab->conn->db, vtab->database, vtab->schema->label, message);
   if (rc == SQLITE_OK) rc = find_or_make(vtab, table, message);
   if (rc == SQLITE_OK) (*table)->vtab_count++;
   return rc;
@@ -280,7 +284,7 @@ void colfam_table_free(struct colfam_table *table) {
   *link = table->next;
   colfam_table_forget_view(table);
   colfam_store_drop_family(table->store, table->family);
-  colfam_store_close(table->store, table->conn->db);
+  colfam_store_close(table->store, table->conn->db, table->file);
   colfam_catalog_release(&table->catalog);
   sqlite3_free(table);
 }

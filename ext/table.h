@@ -1,4 +1,5 @@
-/* One colfam table as one connection sees it, found by its uuid: shared by all vtab objects that SQLite
+/* One colfam table of one schema as one connection sees it, found by schema, store and uuid (a copy of a
+** database has the same uuids, and the same file may be attached twice): shared by all vtab objects that SQLite
 ** makes for it (DDL makes new ones in the middle of a transaction). Holds the cached view, the prepared
 ** statements on the shadow tables (catalog.h) and the transaction in progress (txn.h). */
 #ifndef COLFAM_TABLE_H
@@ -22,6 +23,7 @@ struct colfam_table {
   int vtab_count;            /* that use it */
   struct colfam_catalog catalog;
   struct colfam_store *store;
+  const void *file; /* to close the store with */
   struct kv_family *family;
   struct colfam_options options;
   struct colfam_txn *txn; /* NULL outside a write transaction on this table */
@@ -39,8 +41,8 @@ struct colfam_table {
 int colfam_table_open(struct colfam_vtab *vtab, struct colfam_table **table, char **message);
 /* The shadow tables may have got another name since it was opened: the vtab's schema is the newest. */
 int colfam_table_follow_name(struct colfam_table *table, const struct colfam_vtab *vtab);
-/* README.md, Limits: only the main schema, only UTF-8. */
-int colfam_table_refuse_place(sqlite3 *db, const char *database, const char *table, char **message);
+/* README.md, Limits: only UTF-8, only where table files can be (store.h). `label` is for the message. */
+int colfam_table_refuse_place(sqlite3 *db, const char *database, const char *label, char **message);
 /* The vtab leaves; the table goes with the last vtab, unless a transaction still holds it. */
 void colfam_table_leave(struct colfam_vtab *vtab);
 /* The connection's table of this uuid in a database, whatever its name and without a vtab; opened when needed.
@@ -86,5 +88,7 @@ int colfam_conn_tables(struct colfam_conn *conn, const char *database, sqlite3_s
 /* A table's vtabs are found here by schema and name (ASCII case ignored). */
 struct colfam_vtab *colfam_conn_find(struct colfam_conn *conn, const char *database,
                                      const char *name);
+/* Whether temp has a table of this name, which an unqualified name means then. */
+bool colfam_conn_hides(struct colfam_conn *conn, const char *table);
 
 #endif

@@ -39,7 +39,7 @@ struct colfam_job {
 
 static int table_error(struct colfam_txn *txn, kv_status status, const struct kv_err *err,
                        char **message) {
-  return colfam_error_of(message, txn->table->catalog.table, status, err);
+  return colfam_error_of(message, txn->table->catalog.label, status, err);
 }
 
 /* Work that was offered goes back to where it came from, if wanted. */
@@ -95,7 +95,7 @@ static int take_base(struct colfam_table *table, struct kv_view **base, char **m
   kv_view_unref(*base);
   return colfam_error(message, SQLITE_READONLY,
                       "table %s: written by a newer colfam: this library may read it, not write it",
-                      table->catalog.table);
+                      table->catalog.label);
 }
 
 /* The same in the middle of a transaction. */
@@ -417,7 +417,7 @@ static int check_inputs(struct colfam_txn *txn, char **message) {
   }
   if (known) return SQLITE_OK;
   return colfam_error(message, SQLITE_CORRUPT_VTAB, "table %s: %s_cfmeta was changed from outside",
-                      txn->table->catalog.table, txn->table->catalog.table);
+                      txn->table->catalog.label, txn->table->catalog.table);
 }
 
 /* Takes back what older jobs may have put into t_cffile and taken from it. */
@@ -432,9 +432,25 @@ static int restore_files(struct colfam_txn *txn, char **message) {
   return rc;
 }
 
+/* Whether more than one database is written to, or nobody knows: an authorizer may hide the list. */
+static int note_span(struct colfam_txn *txn, char **message) {
+  sqlite3 *db = txn->table->conn->db;
+  sqlite3_stmt *names;
+  int rc = sqlite3_prepare_v2(db, "PRAGMA database_list", -1, &names, NULL), writing = 0;
+  while (rc == SQLITE_OK && sqlite3_step(names) == SQLITE_ROW) {
+    const char *name = (const char *)sqlite3_column_text(names, 1);
+    writing += name && sqlite3_txn_state(db, name) == SQLITE_TXN_WRITE;
+  }
+  if (rc == SQLITE_OK) rc = sqlite3_finalize(names);
+  txn->spans = writing != 1;
+  return rc == SQLITE_OK || rc == SQLITE_AUTH ? SQLITE_OK
+                                              : colfam_error(message, rc, "%s", sqlite3_errmsg(db));
+}
+
 static int publish(struct colfam_txn *txn, char **message) {
   if (!txn->jobs) return SQLITE_OK;
-  int rc = check_inputs(txn, message);
+  int rc = note_span(txn, message);
+  if (rc == SQLITE_OK) rc = check_inputs(txn, message);
   colfam_kill_point("publish");
   if (rc == SQLITE_OK) rc = restore_files(txn, message);
   if (rc == SQLITE_OK) rc = colfam_catalog_publish(&txn->table->catalog, edit_of(txn), message);
@@ -481,7 +497,7 @@ static int find_table(struct colfam_txn *txn, char **message) {
   txn->gone = !found;
   if (rc != SQLITE_OK || found || may_be_gone) return rc;
   return colfam_error(message, SQLITE_CORRUPT_VTAB,
-                      "table %s: its shadow tables are not to be found", table->catalog.table);
+                      "table %s: its shadow tables are not to be found", table->catalog.label);
 }
 
 static int sync_writes(struct colfam_txn *txn, char **message) {
@@ -645,10 +661,23 @@ static void commit_table(struct colfam_txn *txn) {
   colfam_kill_point("committed");
 }
 
+/* A COMMIT over several databases that fails half way rolls back those too whose commit stands already, when
+** journals do not tie them together (WAL): the outputs may be named for good. */
+static void doubt_files(struct colfam_txn *txn) {
+  for (const struct colfam_job *job = txn->jobs; job; job = job->older) {
+    const struct kv_edit *edit = kv_job_edit(job->job);
+    kv_job_keep_files(job->job);
+    for (size_t i = 0; i < edit->added_count; i++)
+      colfam_reclaim_doubt(txn->table->store, txn->table->family, edit->added[i].id);
+  }
+}
+
 /* give_back: what it has published without a commit may be published later. */
 static void rollback_table(struct colfam_txn *txn, bool give_back) {
   if (txn->options_changed) txn->table->options_stale = true;
-  txn_free(txn, give_back);
+  if (txn->row_written || txn->jobs) colfam_table_forget_view(txn->table);
+  if (txn->spans) doubt_files(txn);
+  txn_free(txn, give_back && !txn->spans);
 }
 
 static void commit_or_drop(struct colfam_txn *txn) {

@@ -48,6 +48,7 @@ struct colfam_txn {
   struct kv_buf encoded;
   uint64_t encoded_version;
   bool row_written; /* the row may stand in t_cflog */
+  bool spans;       /* the last xSync published a job, and other databases are written to as well */
   bool reclaims;    /* the last xSync noted what this commit proves for removals */
   bool gone;        /* the last xSync found no shadow tables: nothing is committed */
 };

@@ -72,7 +72,7 @@ static int random_rowid(struct change *change) {
   }
   return colfam_vtab_error(change->vtab, SQLITE_FULL,
                            "database or disk is full: no free rowid in table %s",
-                           change->schema->table);
+                           change->schema->label);
 }
 
 static int assign_rowid(struct change *change) {
@@ -167,7 +167,7 @@ static int set_new_row(struct change *change, sqlite3_value **argv, const struct
     rc = colfam_row_complete(&change->at->row, change->schema, argv + 2, old->bytes);
   if (rc != SQLITE_CORRUPT_VTAB) return rc;
   return colfam_vtab_error(change->vtab, rc, "table %s: the value of a row is damaged",
-                           change->schema->table);
+                           change->schema->label);
 }
 
 /* Columns to row, key and value, with the checks that an ordinary table makes before it looks for
@@ -183,7 +183,7 @@ static int encode_new_row(struct change *change, sqlite3_value **argv, const str
   if (rc == SQLITE_TOOBIG)
     return colfam_vtab_error(change->vtab, rc,
                              "table %s: a key may have at most %d bytes when encoded",
-                             schema->table, KV_KEY_BYTES_MAX);
+                             schema->label, KV_KEY_BYTES_MAX);
   return rc == SQLITE_OK ? colfam_row_encode_value(&change->at->row, schema) : rc;
 }
 
@@ -289,14 +289,14 @@ static int set_option(struct change *change, const char *text) {
   if (!equals)
     return colfam_vtab_error(change->vtab, SQLITE_ERROR,
                              "table %s: unknown command \"%.80s\": flush, compact, or option=value",
-                             change->schema->table, text);
+                             change->schema->label, text);
   char *name = sqlite3_mprintf("%.*s", (int)(equals - text), text);
   if (!name) return SQLITE_NOMEM;
   struct colfam_options options = table->options;
   char **message = &change->vtab->base.zErrMsg;
   int rc = colfam_options_set(&options, name, equals + 1, message);
   if (rc == SQLITE_ERROR)
-    rc = colfam_vtab_error(change->vtab, rc, "table %s: %s", change->schema->table, *message);
+    rc = colfam_vtab_error(change->vtab, rc, "table %s: %s", change->schema->label, *message);
   if (rc == SQLITE_OK) {
     change->txn->options_changed = true;
     rc = colfam_catalog_put_option(&table->catalog, name, equals + 1, message);
@@ -330,7 +330,7 @@ static int check_command(struct change *change, int argc, sqlite3_value **argv) 
   return colfam_vtab_error(change->vtab, SQLITE_ERROR,
                            "table %s: a command is given by an INSERT into its column alone, "
                            "not by UPDATE and not beside values of other columns",
-                           change->schema->table);
+                           change->schema->label);
 }
 
 static int check_packed(struct change *change, sqlite3_value **argv) {

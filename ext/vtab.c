@@ -41,7 +41,7 @@ int colfam_vtab_view(struct colfam_vtab *vtab, struct kv_view **view, struct kv_
 }
 
 int colfam_vtab_fail(struct colfam_vtab *vtab, kv_status status, const struct kv_err *err) {
-  return colfam_error_of(&vtab->base.zErrMsg, vtab->schema->table, status, err);
+  return colfam_error_of(&vtab->base.zErrMsg, vtab->schema->label, status, err);
 }
 
 int colfam_vtab_error(struct colfam_vtab *vtab, int rc, const char *format, ...) {
@@ -58,6 +58,7 @@ static void free_vtab(struct colfam_vtab *vtab) {
   struct colfam_vtab **link = &vtab->conn->vtabs;
   while (*link && *link != vtab) link = &(*link)->next;
   if (*link) *link = vtab->next;
+  if (vtab->conn->planned == vtab) vtab->conn->planned = NULL;
   colfam_table_leave(vtab);
   colfam_update_release(vtab);
   colfam_schema_unref(vtab->schema);
@@ -107,7 +108,7 @@ static int create_table(struct colfam_vtab *vtab, char **message) {
   const char *name = vtab->schema->table;
   int rc = refuse_name(name, message);
   if (rc == SQLITE_OK)
-    rc = colfam_table_refuse_place(vtab->conn->db, vtab->database, name, message);
+    rc = colfam_table_refuse_place(vtab->conn->db, vtab->database, vtab->schema->label, message);
   if (rc != SQLITE_OK) return rc;
   struct colfam_catalog catalog;
   rc = colfam_catalog_init(&catalog, vtab->conn->db, vtab->database, name);
@@ -184,6 +185,13 @@ static int vtab_rename(sqlite3_vtab *base, const char *name) {
   return rc;
 }
 
+/* What SQLite has found under a name is told by whom it asks (anchor.c). */
+static int vtab_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
+  struct colfam_vtab *vtab = (struct colfam_vtab *)base;
+  vtab->conn->planned = vtab;
+  return colfam_best_index(base, info);
+}
+
 /* ---- Transactions */
 
 static struct colfam_txn *txn_of(sqlite3_vtab *base) {
@@ -251,7 +259,7 @@ const struct colfam_module colfam_module = {
             .iVersion = 4,
             .xCreate = vtab_create,
             .xConnect = vtab_connect,
-            .xBestIndex = colfam_best_index,
+            .xBestIndex = vtab_best_index,
             .xDisconnect = vtab_disconnect,
             .xDestroy = vtab_destroy,
             .xOpen = colfam_cursor_open,

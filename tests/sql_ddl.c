@@ -469,29 +469,6 @@ START_TEST(memory_databases_of_one_process_are_apart) {
 }
 END_TEST
 
-START_TEST(attached_and_temp_tables_are_refused_by_name) {
-  sql_okf(db, "ATTACH %Q AS aux", sql_path("aux.db"));
-  ddl_refused(db, "CREATE VIRTUAL TABLE aux.t USING colfam(k PRIMARY KEY)", SQLITE_ERROR,
-              "attached");
-  ddl_refused(db, "CREATE VIRTUAL TABLE temp.t USING colfam(k PRIMARY KEY)", SQLITE_ERROR, "temp");
-  sql_rows(db, "SELECT count(*) FROM aux.sqlite_master", "0");
-  sql_rows(db, "SELECT count(*) FROM temp.sqlite_master", "0");
-  ddl_make_table(db, "t", 2);
-  sql_ok(db, "CREATE TABLE aux.t(x); INSERT INTO aux.t SELECT k FROM main.t");
-  sql_rows(db, "SELECT count(*) FROM aux.t", "2");
-}
-END_TEST
-
-START_TEST(attached_file_with_a_colfam_table_says_how_to_open_it) {
-  ddl_make_table(db, "t", 2);
-  sqlite3 *other = sql_open(":memory:");
-  sql_okf(other, "ATTACH %Q AS aux", sql_path("app.db"));
-  sql_fails(other, "SELECT * FROM aux.t", SQLITE_ERROR, "attached");
-  sql_rows(other, "SELECT count(*) FROM aux.t_cffile", "1");
-  sql_close(other);
-}
-END_TEST
-
 START_TEST(utf16_databases_are_refused) {
   sql_ok(db, "PRAGMA encoding = 'UTF-16le'; CREATE TABLE o(x)");
   ddl_refused(db, "CREATE VIRTUAL TABLE t USING colfam(k TEXT PRIMARY KEY)", SQLITE_ERROR,
@@ -566,8 +543,6 @@ static void add_databases(TCase *tc) {
   tcase_add_test(tc, read_only_connections_read_and_are_refused_writes);
   tcase_add_test(tc, memory_and_temporary_databases_keep_files_nowhere);
   tcase_add_test(tc, memory_databases_of_one_process_are_apart);
-  tcase_add_test(tc, attached_and_temp_tables_are_refused_by_name);
-  tcase_add_test(tc, attached_file_with_a_colfam_table_says_how_to_open_it);
   tcase_add_test(tc, utf16_databases_are_refused);
   tcase_add_test(tc, foreign_vfs_and_lockless_uris_are_refused);
   tcase_add_test(tc, shadow_tables_are_protected_in_defensive_mode);
