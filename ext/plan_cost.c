@@ -1,10 +1,10 @@
-/* See planner.h. One unit is about one row of a scan in memory; SQLite reckons three for its own tables, and
-** about as much as here for finding a row. */
+/* See planner.h. Costs are in SQLite's unit, as those that it reckons for its own tables: three for a row of a
+** scan, about the logarithm of all rows for finding one. */
 #include <math.h>
 
 #include "planner.h"
 
-enum { KEYS_IN_LIST = 25 }; /* as SQLite assumes */
+enum { KEYS_IN_LIST = 25, /* as SQLite assumes */ ROW_COST = 3 };
 
 /* Each column of an equal prefix takes its share of the key's power to tell rows apart; a bound leaves a
 ** quarter, two of them a 64th, as SQLite reckons. */
@@ -32,15 +32,15 @@ void colfam_planner_cost(struct colfam_planner *planner, double table_rows) {
   switch (plan->kind) {
     case COLFAM_PLAN_SCAN:
       rows = table_rows;
-      cost = seek + rows;
+      cost = seek + ROW_COST * rows;
       break;
     case COLFAM_PLAN_COUNT:
       rows = table_rows;
-      cost = seek + (planner->may_read_keys ? rows : rows / 4);
+      cost = seek + (planner->may_read_keys ? ROW_COST * rows : rows);
       break;
     case COLFAM_PLAN_RANGE:
       rows = rows_of_range(planner, table_rows);
-      cost = seek + rows;
+      cost = seek + ROW_COST * rows;
       if (!plan->lists) break;
       cost *= 1.5;
       rows = fmin(rows * lists_product(plan), table_rows);
