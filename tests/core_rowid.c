@@ -10,6 +10,7 @@ static int calls;
 
 /* Visible, so that the library's own code calls it too. */
 __attribute__((visibility("default"))) void sqlite3_randomness(int size, void *bytes) {
+  if (size <= 0) return;
   memset(bytes, (int)(next_byte & 0xff), (size_t)size);
   next_byte += step;
   calls++;
