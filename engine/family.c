@@ -307,7 +307,7 @@ kv_status kv_sst_table(struct kv_sst *sst, struct kv_table **table, struct kv_er
 
 /* ---- Deletion */
 
-static bool is_named(struct kv_family *family, uint64_t id) {
+bool kv_family_names_file(struct kv_family *family, uint64_t id) {
   kv_mutex_lock(family->lock);
   bool named = set_has(family, set_position(family, id), id);
   kv_mutex_unlock(family->lock);
@@ -336,7 +336,7 @@ static kv_status remove_empty_dir(struct kv_family *family, struct kv_err *err) 
 }
 
 kv_status kv_family_remove_file(struct kv_family *family, uint64_t id, struct kv_err *err) {
-  if (is_named(family, id))
+  if (kv_family_names_file(family, id))
     return kv_fail(err, KV_BUSY, "table file %016llx: a view of this process still names it",
                    (unsigned long long)id);
   kv_mutex_lock(family->removing);

@@ -61,6 +61,8 @@ struct kv_options kv_family_options(struct kv_family *family);
 void kv_family_set_options(struct kv_family *family, const struct kv_options *options);
 /* Memory of memtables held by the family, bytes. */
 size_t kv_family_memory(struct kv_family *family);
+/* Whether a view of this process names the file. */
+bool kv_family_names_file(struct kv_family *family, uint64_t id);
 /* Unlinks a table file, when no view of this process names it (KV_BUSY otherwise). A file that is gone
 ** already is KV_OK. When it was the directory's last file the directory goes too. The caller has the
 ** proof of invariant 5. */

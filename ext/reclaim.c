@@ -16,24 +16,30 @@
 
 #include "error.h"
 #include "killpoint.h"
+#include "sweep.h"
 
 /* What the last xSync found. */
 enum proof { PROOF_NONE, PROOF_NOW, PROOF_WAL, PROOF_DIRECTORY, PROOF_NEXT_COMMIT };
 
-static void queue(struct colfam_store *store, struct kv_family *family, uint64_t id, bool unnamed) {
+static void queue(struct colfam_store *store, struct kv_family *family, uint64_t id,
+                  bool doubtful) {
   struct colfam_removal *removal = sqlite3_malloc64(sizeof *removal);
   if (!removal) return;
-  *removal = (struct colfam_removal){NULL, kv_family_ref(family), id, false, false, unnamed, -1};
+  *removal = (struct colfam_removal){.family = kv_family_ref(family),
+                                     .id = id,
+                                     .doubtful = doubtful,
+                                     .unnamed = !doubtful,
+                                     .wal_frames = -1};
   colfam_store_give_removal(store, removal);
 }
 
 void colfam_reclaim_add(struct colfam_store *store, struct kv_family *family, const uint64_t *ids,
                         size_t count) {
-  for (size_t i = 0; i < count; i++) queue(store, family, ids[i], true);
+  for (size_t i = 0; i < count; i++) queue(store, family, ids[i], false);
 }
 
 void colfam_reclaim_doubt(struct colfam_store *store, struct kv_family *family, uint64_t id) {
-  queue(store, family, id, false);
+  queue(store, family, id, true);
 }
 
 static enum proof decide(const char *journal, const char *locking, const char *synchronous_text) {
@@ -80,8 +86,13 @@ static void free_removal(struct colfam_removal *removal) {
   sqlite3_free(removal);
 }
 
-/* A file that waits may be wanted again: when an older copy of the database was put back in its place. Its
-** removal is void then. Nothing is removed as long as the manifests could not be read. */
+static bool is_left(struct colfam_store *store, const struct colfam_removal *removal) {
+  return removal->unnamed && (!removal->doubtful || colfam_sweep_is_left(store, removal->id));
+}
+
+/* A file that waits may be wanted again, when an older copy of the database was put back in its place, and a
+** doubtful one may never have been left: its removal is void then. As long as SQLite's write lock is held,
+** nobody can name a file or let one go. Nothing is removed as long as the manifests could not be read. */
 static int review_removals(struct colfam_table *table, char **message) {
   struct colfam_removal *list = colfam_store_take_removals(table->store);
   for (struct colfam_removal *removal = list; removal; removal = removal->next)
@@ -96,11 +107,12 @@ static int review_removals(struct colfam_table *table, char **message) {
   while (list) {
     struct colfam_removal *removal = list;
     list = removal->next;
-    if (rc == SQLITE_OK && !removal->unnamed) {
+    if (rc == SQLITE_OK && !is_left(table->store, removal)) {
       free_removal(removal);
       continue;
     }
     removal->unnamed = rc == SQLITE_OK;
+    if (rc == SQLITE_OK) removal->doubtful = false;
     removal->older = removal->older || rc == SQLITE_OK;
     colfam_store_give_removal(table->store, removal);
   }
@@ -169,7 +181,7 @@ static void remove_proved(struct colfam_store *store, struct colfam_removal *lis
     list = removal->next;
     colfam_kill_point("remove");
     kv_status status = KV_BUSY;
-    if (removal->proved && removal->unnamed)
+    if (removal->proved && removal->unnamed && !colfam_store_knows_file(store, removal->id))
       status = kv_family_remove_file(removal->family, removal->id, NULL);
     if (status != KV_OK) {
       colfam_store_give_removal(store, removal);

@@ -38,6 +38,7 @@ struct colfam_store {
   char *memory_name; /* in memory, shared by name; else NULL */
   const void *token; /* in memory, not shared by name: the file object */
   char *dir;
+  bool swept; /* no sweep is due */
   struct kv_env *env;
   struct family_entry *families;
   struct colfam_removal *removals;
@@ -389,6 +390,30 @@ void colfam_store_drop_family(struct colfam_store *store, struct kv_family *fami
   colfam_store_unlock();
   kv_family_unref(family);
   if (registered) kv_family_unref(registered);
+}
+
+bool colfam_store_knows_file(struct colfam_store *store, uint64_t id) {
+  bool known = false;
+  colfam_store_lock();
+  for (struct family_entry *entry = store->families; entry && !known; entry = entry->next)
+    known = kv_family_names_file(entry->family, id);
+  for (struct colfam_removal *r = store->removals; r && !known; r = r->next) known = r->id == id;
+  colfam_store_unlock();
+  return known;
+}
+
+bool colfam_store_take_sweep(struct colfam_store *store) {
+  colfam_store_lock();
+  bool due = !store->swept;
+  store->swept = true;
+  colfam_store_unlock();
+  return due;
+}
+
+void colfam_store_want_sweep(struct colfam_store *store) {
+  colfam_store_lock();
+  store->swept = false;
+  colfam_store_unlock();
 }
 
 struct colfam_removal *colfam_store_take_removals(struct colfam_store *store) {

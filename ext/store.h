@@ -50,11 +50,19 @@ struct colfam_removal {
   struct colfam_removal *next;
   struct kv_family *family; /* a reference */
   uint64_t id;
-  bool proved;    /* no snapshot of any process can need it; only views of this process may */
-  bool older;     /* dropped before the xSync of some later transaction */
+  bool proved; /* no snapshot of any process can need it; only views of this process may */
+  bool older;  /* dropped before the xSync of some later transaction */
+  bool
+      doubtful; /* found in the directory or left by a failed commit: somebody may be at work on it */
   bool unnamed;   /* no t_cffile names the file, as the last xSync saw them: no proof without */
   int wal_frames; /* nLog of the first checkpoint call after the drop; -1 not known yet */
 };
+/* Whether a view of any table of this process names the file, or it waits for its removal. */
+bool colfam_store_knows_file(struct colfam_store *store, uint64_t id);
+/* A sweep of the directory (sweep.h) is due at first, and when wanted. Taking it says whether, and that it is
+** being done. */
+bool colfam_store_take_sweep(struct colfam_store *store);
+void colfam_store_want_sweep(struct colfam_store *store);
 /* Takes the whole list away / gives one back (front), so that it is worked on without the lock. */
 struct colfam_removal *colfam_store_take_removals(struct colfam_store *store);
 void colfam_store_give_removal(struct colfam_store *store, struct colfam_removal *removal);

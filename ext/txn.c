@@ -15,6 +15,7 @@
 #include "jobs.h"
 #include "killpoint.h"
 #include "reclaim.h"
+#include "sweep.h"
 
 /* Dead log rows that a commit deletes (invariant 9). */
 #define TRIM_ROWS 4
@@ -525,6 +526,7 @@ static int sync_table(struct colfam_txn *txn, char **message) {
   sqlite3_int64 last_rowid = sqlite3_last_insert_rowid(db);
   rc = sync_writes(txn, message);
   sqlite3_set_last_insert_rowid(db, last_rowid);
+  colfam_sweep_queue(txn->table);
   txn->reclaims = txn->jobs || colfam_store_has_removals(txn->table->store);
   if (rc == SQLITE_OK && txn->reclaims) rc = colfam_reclaim_note_journal(txn->table, message);
   colfam_kill_point("synced");
@@ -654,6 +656,7 @@ static void commit_table(struct colfam_txn *txn) {
     const struct kv_edit *edit = edit_of(txn);
     kv_job_keep_files(txn->jobs->job);
     colfam_reclaim_add(table->store, table->family, edit->removed, edit->removed_count);
+    colfam_store_want_sweep(table->store);
   }
   bool reclaims = txn->reclaims || txn->stale;
   txn_free(txn, false);

@@ -3,7 +3,8 @@
 ** a colfam table alike, acknowledges each through a pipe when COMMIT has returned, and dies by
 ** SIGKILL at the nth arrival. The parent opens the database afterwards: both tables have the same
 ** rows, of a prefix of the transactions that lacks none acknowledged and has at most one more;
-** colfam_check finds nothing; every file that the manifest names is there; one more commit works.
+** colfam_check finds nothing; every file that the manifest names is there; one more commit works, and sweeps
+** what the dead have left: the directory holds the files named and nothing else.
 ** Then the next child goes on with the same database. Each point is hit HITS times in WAL and as
 ** often in DELETE mode; a run that ends without its death fails. */
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness_files.h"
 #include "harness_sql.h"
 
 #define HITS 12          /* of a point, in each journal mode */
@@ -232,6 +234,14 @@ static void check_second_pair(sqlite3 *db, const struct run *run) {
   check_files(db, run, "family2_cffile");
 }
 
+static void check_directory(sqlite3 *db, const struct run *run) {
+  sqlite3_int64 named = sql_int(db, "SELECT count(*) FROM family_cffile");
+  if (sql_int(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'family2'"))
+    named += sql_int(db, "SELECT count(*) FROM family2_cffile");
+  ck_assert_msg(files_on_disk(run->path) == named, "%s:%d: %d files, %lld of them named",
+                run->point, run->nth, files_on_disk(run->path), (long long)named);
+}
+
 /* After the death; leaves the number of the last transaction in run->before. */
 static void check_database(struct run *run) {
   sqlite3 *db = sql_open(run->path);
@@ -251,6 +261,7 @@ static void check_database(struct run *run) {
           "INSERT OR REPLACE INTO family VALUES(0, %lld); COMMIT",
           (long long)last + 1, (long long)last + 1);
   sql_same(db, "SELECT v FROM family WHERE k = 0", "SELECT v FROM plain WHERE k = 0");
+  check_directory(db, run);
   sql_close(db);
   run->before = last + 1;
 }
