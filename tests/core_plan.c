@@ -82,6 +82,15 @@ static const char *const statements[] = {
     "SELECT k FROM t WHERE k = CAST('7' AS INTEGER)",
     "SELECT k FROM t WHERE k < CAST('8' AS INTEGER)",
     "SELECT a, b, v FROM c WHERE a IN ('x', 'y') AND b > 3",
+    "SELECT a, b, v FROM c WHERE a IN ('x', 'y', 1) AND b IN ('key1', 'key3', 1, 2)",
+    "SELECT a, b, v FROM c WHERE a IN (SELECT iif(k > 'key4', 'x', k) FROM t) AND b IN (SELECT k "
+    "FROM t)",
+    "SELECT k FROM t WHERE k GLOB 'key2*'",
+    "SELECT k FROM t WHERE k LIKE 'KEY1%' ORDER BY k DESC",
+    "SELECT k FROM g WHERE k LIKE 'ab%'",
+    "SELECT k, v FROM t WHERE colfam_keys = '[\"key7\", \"ke\\u0079\\u0031\", 7, 2.5, null]'",
+    "SELECT a, v FROM c WHERE colfam_keys = '[[\"x\", \"key3\"], [1, 1.0], [\"x\", 1e0]]'",
+    "SELECT k FROM t WHERE colfam_keys = x'040000006b657937040000006b65793101000000370100000078'",
     "SELECT a, b, v FROM c WHERE a = CAST(1 AS INTEGER) ORDER BY b",
     "SELECT a, b, v FROM c WHERE a = CAST(1 AS INTEGER) AND b IN (1, 2) ORDER BY b DESC",
     "SELECT rowid FROM h",
@@ -109,7 +118,9 @@ static void make_database(const char *path) {
          "INSERT INTO d SELECT printf('%d-%02d', 2000 + i / 12, i % 12), i FROM n;"
          "INSERT INTO d VALUES('2002', 0), ('9', 1);"
          "INSERT INTO c VALUES('1', '7-a', 'd'), ('1', '7-b', 'd'), ('01', '8', 'e');"
-         "CREATE TABLE x(n INTEGER); INSERT INTO x VALUES('+x')");
+         "CREATE TABLE x(n INTEGER); INSERT INTO x VALUES('+x');"
+         "CREATE VIRTUAL TABLE g USING colfam(k TEXT COLLATE NOCASE PRIMARY KEY);"
+         "INSERT INTO g VALUES('AB'), ('aBc'), ('b'), (x'6162')");
   sql_close(db);
 }
 
