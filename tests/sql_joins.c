@@ -221,6 +221,12 @@ static const char *const statements[] = {
     "SELECT * FROM @b WHERE (k, j) <= ('k1', 2) ORDER BY k DESC, j",
     "SELECT * FROM @b WHERE (k, j) IN (VALUES('k1', 2), ('k2', 9), ('3', 3)) ORDER BY k, j DESC",
     "SELECT * FROM @b WHERE (k, j) IN (SELECT x, k FROM @a) ORDER BY k, j DESC",
+    "SELECT * FROM @b WHERE (k, j) IN (SELECT k, id FROM @c) ORDER BY k, j DESC",
+    "SELECT * FROM @b WHERE (k, j) IN (SELECT +id, +id FROM @c) ORDER BY k, j DESC",
+    "SELECT * FROM @b WHERE (k, j) IN (SELECT CAST(id AS TEXT), '3' FROM @c) ORDER BY k, j DESC",
+    "SELECT * FROM @b WHERE (k, j) IN (VALUES(3, '3'), ('03', 3.0), (x'6b31', 1)) ORDER BY k, j "
+    "DESC",
+    "SELECT * FROM @a WHERE (k, x) IN (SELECT j, k FROM @b) ORDER BY k",
     "SELECT * FROM @b WHERE (k, j) BETWEEN ('k0', 2) AND ('k1', 3) ORDER BY k, j DESC",
     "SELECT * FROM @b WHERE k = NULL",
     "SELECT * FROM @b WHERE k IN (NULL) AND j IN (1, NULL)",

@@ -196,6 +196,9 @@ START_TEST(in_joins_and_subqueries) {
   sql_rows(db, "SELECT v FROM t WHERE colfam_keys = '[1,2,3]' AND k IN (2, 3, 4) AND v <> 'c'",
            "b");
   sql_rows(db, "SELECT v FROM t WHERE colfam_keys = '[1,2,3]' AND k = 2", "b");
+  sql_rows(db, "SELECT id, k FROM r RIGHT JOIN t ON colfam_keys = keys ORDER BY k",
+           "1|1\n4|2\nNULL|3\n1|4");
+  sql_rows(db, "SELECT count(*) FROM r FULL JOIN t ON colfam_keys = keys", "6");
   sql_rows(db, "SELECT v, colfam_keys FROM t WHERE colfam_keys = '[3]'", "c|NULL");
   sql_rows(db, "SELECT count(*) FROM t WHERE colfam_keys IS NULL", "4");
   sql_rows(db,
