@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "harness_sql.h"
+#include "harness_ddl.h"
 
 static sqlite3 *db;
 
@@ -282,12 +282,79 @@ START_TEST(questions_ignored) {
 }
 END_TEST
 
+/* ---- When a refusal comes */
+
+static int refuse_log(void *unused, int action, const char *first, const char *second,
+                      const char *database, const char *trigger) {
+  (void)unused, (void)second, (void)database, (void)trigger;
+  bool log = first && !strcmp(first, "t_cflog");
+  return log && (action == SQLITE_INSERT || action == SQLITE_DELETE) ? SQLITE_DENY : SQLITE_OK;
+}
+
+START_TEST(refusal_comes_with_the_first_write) {
+  make_database();
+  db = sql_open(sql_path("app.db"));
+  if (_i) sql_ok(db, "INSERT INTO t VALUES(900, 1)");
+  sqlite3_set_authorizer(db, refuse_log, NULL);
+  sql_ok(db, "BEGIN; INSERT INTO o VALUES(901, 1); SELECT * FROM t");
+  sql_fails(db, "INSERT INTO t VALUES(901, 1)", SQLITE_AUTH, NULL);
+  sql_ok(db, "COMMIT");
+  sql_rows(db, "SELECT count(*) FROM o WHERE k = 901", "1");
+  sqlite3_set_authorizer(db, NULL, NULL);
+  sql_ok(db, "INSERT INTO t VALUES(901, 1)");
+  sql_close(db);
+}
+END_TEST
+
+START_TEST(refusal_inside_a_transaction_undoes_it_at_commit) {
+  make_database();
+  db = sql_open(sql_path("app.db"));
+  sql_ok(db, "BEGIN; INSERT INTO o VALUES(901, 1); INSERT INTO t VALUES(901, 1)");
+  sqlite3_set_authorizer(db, refuse_log, NULL);
+  sql_fails(db, "COMMIT", SQLITE_AUTH, NULL);
+  ck_assert_int_eq(sqlite3_get_autocommit(db), 1);
+  sqlite3_set_authorizer(db, NULL, NULL);
+  sql_rows(db, "SELECT (SELECT count(*) FROM t WHERE k = 901), count(*) FROM o WHERE k = 901",
+           "0|0");
+  sql_ok(db, "INSERT INTO t VALUES(901, 1)");
+  sql_close(db);
+}
+END_TEST
+
+/* Files that wait for their removal stay when it cannot be known what a commit proves. */
+static int refuse_pragmas(void *answer, int action, const char *first, const char *second,
+                          const char *database, const char *trigger) {
+  (void)first, (void)second, (void)database, (void)trigger;
+  return action == SQLITE_PRAGMA && strcmp(first, "encoding") ? *(int *)answer : SQLITE_OK;
+}
+
+START_TEST(commits_work_and_files_stay_without_pragmas) {
+  int answer = _i ? SQLITE_DENY : SQLITE_IGNORE;
+  make_database();
+  db = sql_open(sql_path("app.db"));
+  sqlite3_set_authorizer(db, refuse_pragmas, &answer);
+  int files = ddl_files();
+  for (int i = 0; i < 5; i++)
+    sql_ok(db, "UPDATE t SET v = v || 'x'; INSERT INTO t(t) VALUES('compact')");
+  ck_assert_int_eq(ddl_files(), files + 5);
+  sqlite3_set_authorizer(db, NULL, NULL);
+  sql_ok(db, "UPDATE t SET v = 1; INSERT INTO t(t) VALUES('compact'); UPDATE t SET v = 2");
+  sql_ok(db, "INSERT INTO t(t) VALUES('compact')");
+  ck_assert_int_lt(ddl_files(), 3);
+  sql_rows(db, "SELECT * FROM colfam_check('t')", "");
+  sql_close(db);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("sql_authorizer");
   TCase *tc = tcase_create("authorizer");
   tcase_set_timeout(tc, 120);
   tcase_add_loop_test(tc, questions_denied, 0, BLOCKS);
   tcase_add_loop_test(tc, questions_ignored, 0, BLOCKS);
+  tcase_add_loop_test(tc, refusal_comes_with_the_first_write, 0, 2);
+  tcase_add_test(tc, refusal_inside_a_transaction_undoes_it_at_commit);
+  tcase_add_loop_test(tc, commits_work_and_files_stay_without_pragmas, 0, 2);
   suite_add_tcase(suite, tc);
   return harness_run(suite);
 }
