@@ -1,6 +1,6 @@
-/* See copy.h. A file goes through three states: its bytes are copied, then synced, then it is opened as a table
-** in its new place and every block verified. So a copy that is kept is not only equal to its source but
-** sound, and damage of the source is found while it can still be told.
+/* See copy.h. A file goes through three states: its bytes are copied, then synced, then it is opened as a
+** table in its new place and every block verified. So a copy that is kept is not only equal to its source
+** but sound, and damage of the source is found while it can still be told.
 ** The buffer for paths is reserved at the beginning, so that files can be unlinked when memory is out. */
 #include "copy.h"
 

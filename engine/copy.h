@@ -1,5 +1,5 @@
-/* Copies table files into a directory of their own, in bounded steps, each file verified when it is there: all
-** of them or none. Where the files come from and go to may be different environments.
+/* Copies table files into a directory of their own, in bounded steps, each file verified when it is
+** there: all of them or none. Where the files come from and go to may be different environments.
 ** Thread rule: one thread at a time. */
 #ifndef KV_COPY_H
 #define KV_COPY_H

@@ -39,7 +39,8 @@ struct kv_env_ops {
                       struct kv_write_file **file, struct kv_err *err);
   kv_status (*append)(struct kv_write_file *file, struct kv_slice bytes, struct kv_err *err);
   kv_status (*sync)(struct kv_write_file *file, struct kv_err *err);
-  /* Closes and frees, and lets the lock go; never fails in a way that matters after a sync. The file stays. */
+  /* Closes and frees, and lets the lock go; never fails in a way that matters after a sync. The file
+  ** stays. */
   void (*close_write)(struct kv_write_file *file);
   /* Regular files only, links are not followed; *size in bytes. */
   kv_status (*open)(struct kv_env *env, const char *path, struct kv_read_file **file,

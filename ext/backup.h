@@ -11,8 +11,8 @@ struct colfam_backup_names {
   char *partial;  /* the database until it is complete */
   char *parent;   /* the directory that all of them lie in */
 };
-/* Makes the names for a path. Refuses with a message what is no plain path, and any name that stands for something
-** already: also a journal that SQLite would take for the copy's. Makes and opens nothing. */
+/* Makes the names for a path. Refuses with a message what is no plain path, and any name that stands for
+** something already: also a journal that SQLite would take for the copy's. Makes and opens nothing. */
 int colfam_backup_names_init(struct colfam_backup_names *names, const char *path, char **message);
 void colfam_backup_names_release(struct colfam_backup_names *names);
 

@@ -1,5 +1,5 @@
-/* See backup.h. Whether something is there is asked without opening it: to open and close a database file of this
-** process would drop SQLite's locks on it. Any thread. */
+/* See backup.h. Whether something is there is asked without opening it: to open and close a database file
+** of this process would drop SQLite's locks on it. Any thread. */
 #include <stdbool.h>
 #include <string.h>
 

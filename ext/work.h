@@ -1,9 +1,10 @@
-/* Table-valued functions that do long work and show progress: name('argument') gives rows (phase, done, total,
-** percent, seconds) while the work goes on, and always a last one. A definition says how to begin, go on and
-** end; everything SQLite wants of a module is here.
+/* Table-valued functions that do long work and show progress: name('argument') gives rows (phase, done,
+** total, percent, seconds) while the work goes on, and always a last one. A definition says how to begin,
+** go on and end; everything SQLite wants of a module is here.
 **
-** The work goes on only while rows are asked for. Between two pieces SQLite may stop it: an interrupt, a progress
-** handler, LIMIT, sqlite3_reset or closing the cursor end it early, and then it must leave nothing behind. */
+** The work goes on only while rows are asked for. Between two pieces SQLite may stop it: an interrupt, a
+** progress handler, LIMIT, sqlite3_reset or closing the cursor end it early, and then it must leave
+** nothing behind. */
 #ifndef COLFAM_WORK_H
 #define COLFAM_WORK_H
 
@@ -27,8 +28,9 @@ struct colfam_work {
   const char *option;   /* a second hidden column, which may be left out; NULL: none */
   const char *wanted;   /* for messages: "the name of a table: ('t')" */
   bool direct_only;     /* not for views and triggers */
-  /* Checks the argument (a text) and the option (a text, or NULL when it was left out) and makes the state. On
-  ** failure returns SQLite's code, may set *message (sqlite3_malloc), and has ended what it began. */
+  /* Checks the argument (a text) and the option (a text, or NULL when it was left out) and makes the
+  ** state. On failure returns SQLite's code, may set *message (sqlite3_malloc), and has ended what it
+  ** began. */
   int (*begin)(struct colfam_conn *conn, const char *argument, const char *option, void **state,
                char **message);
   /* One bounded piece of some ten milliseconds. On failure returns SQLite's code and may set *message. */

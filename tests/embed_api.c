@@ -296,7 +296,15 @@ static void compare_with_plain(const char *type, const struct colfam_value *valu
   api->free_result(result);
 }
 
-static const char *const types[] = {"INT", "TEXT", "REAL", "NUMERIC", "BLOB", ""};
+static const char *const types[] = {"INT",
+                                    "TEXT",
+                                    "REAL",
+                                    "NUMERIC",
+                                    "BLOB",
+                                    "",
+                                    "TEXT COLLATE NOCASE",
+                                    "TEXT COLLATE RTRIM",
+                                    "COLLATE NOCASE"};
 enum { TYPES = sizeof types / sizeof *types };
 
 START_TEST(values_compare_as_bound_parameters_do) {

@@ -1,6 +1,6 @@
-/* colfam_backup: the copy is the snapshot, whole and sound, whoever writes meanwhile; and when the work ends early
-** or is refused, nothing is left and nothing is lost. Threads and processes that write meanwhile:
-** sql_backup_live.c. */
+/* colfam_backup: the copy is the snapshot, whole and sound, whoever writes meanwhile; and when the work
+** ends early or is refused, nothing is left and nothing is lost. Threads and processes that write
+** meanwhile: sql_backup_live.c. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,4 +1,5 @@
-/* Copying table files: what arrives is what was there and sound, or nothing is left behind, whatever fails. */
+/* Copying table files: what arrives is what was there and sound, or nothing is left behind, whatever
+** fails. */
 #include "copy.h"
 
 #include <string.h>
