@@ -224,6 +224,31 @@ START_TEST(several_tables_in_one_call) {
 }
 END_TEST
 
+START_TEST(tables_of_several_databases) {
+  sql_okf(db, "ATTACH %Q AS aux", sql_path("aux.db"));
+  static const char *const schemas[] = {"main", "aux", "temp"};
+  struct colfam_request requests[4];
+  const struct colfam_value key = integer(1);
+  for (int i = 0; i < 3; i++) {
+    sql_okf(db, "CREATE VIRTUAL TABLE %s.t USING colfam(k PRIMARY KEY, v)", schemas[i]);
+    sql_okf(db, "INSERT INTO %s.t VALUES(1, %Q)", schemas[i], schemas[i]);
+  }
+  sql_ok(db, "BEGIN; UPDATE aux.t SET v = 'pending'");
+  requests[0] = request("aux.t", &key, 1, 1);
+  requests[1] = request("main.t", &key, 1, 1);
+  requests[2] = request("t", &key, 1, 1);
+  requests[3] = request("\"temp\".t", &key, 1, 1);
+  struct colfam_result *result = get(requests, 4);
+  sql_ok(db, "COMMIT; DETACH aux");
+  result_is(result, 0, 1, "1|pending");
+  result_is(result, 1, 1, "1|main");
+  result_is(result, 2, 1, "1|temp");
+  result_is(result, 3, 1, "1|temp");
+  api->free_result(result);
+  ck_assert_int_eq(sqlite3_txn_state(db, NULL), SQLITE_TXN_NONE);
+}
+END_TEST
+
 START_TEST(rows_and_columns_that_are_not_there) {
   make_numbers();
   struct colfam_result *result = get_integers("t", (const sqlite3_int64[]){2, 3}, 2);
@@ -652,6 +677,7 @@ int main(void) {
   tcase_add_test(tc, keys_in_any_order_and_several_times);
   tcase_add_test(tc, every_type_of_column);
   tcase_add_test(tc, several_tables_in_one_call);
+  tcase_add_test(tc, tables_of_several_databases);
   tcase_add_test(tc, rows_and_columns_that_are_not_there);
   tcase_add_loop_test(tc, values_compare_as_bound_parameters_do, 0, TYPES);
   tcase_add_test(tc, keys_too_long_for_any_row_are_absent);

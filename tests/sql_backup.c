@@ -161,6 +161,113 @@ START_TEST(database_in_memory) {
 }
 END_TEST
 
+/* The copied schema, by a copy of its own. */
+static void backup_schema(const char *schema, const char *path) {
+  char *sql = sqlite3_mprintf(
+      "SELECT phase, schema FROM colfam_backup(%Q, %Q) WHERE phase = 'done'", path, schema);
+  char *expected = sqlite3_mprintf("done|%s", schema);
+  sql_rows(db, sql, expected);
+  sqlite3_free(expected);
+  sqlite3_free(sql);
+}
+
+START_TEST(attached_and_temporary_databases) {
+  sqlite3 *main = db;
+  char *digest = sql_query(db, DIGEST);
+  db = sql_open(sql_path("other.db"));
+  sql_okf(db, "ATTACH %Q AS \"the 'other\"", sql_path("app.db"));
+  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY); INSERT INTO t VALUES('main');"
+             "CREATE VIRTUAL TABLE temp.t USING colfam(k PRIMARY KEY);"
+             "INSERT INTO temp.t VALUES('temp'); INSERT INTO temp.t(t) VALUES('flush');"
+             "BEGIN; INSERT INTO main.t VALUES('pending')");
+  backup_schema("the 'other", sql_path("copy.db"));
+  sql_ok(db, "COMMIT");
+  backup_schema("temp", sql_path("temp copy.db"));
+  backup_schema("main", sql_path("main copy.db"));
+  sql_close(db);
+  copy_is(sql_path("copy.db"), digest);
+  sqlite3 *copy = sql_open(sql_path("temp copy.db"));
+  sql_rows(copy, "SELECT * FROM t", "temp");
+  sql_rows(copy, "SELECT * FROM colfam_check('t')", "");
+  sql_close(copy);
+  copy = sql_open(sql_path("main copy.db"));
+  sql_rows(copy, "SELECT * FROM t", "main\npending");
+  sql_close(copy);
+  db = main;
+  sqlite3_free(digest);
+}
+END_TEST
+
+/* A copy has the uuids of its source. */
+START_TEST(copy_attached_beside_its_source) {
+  backup(sql_path("copy.db"));
+  sql_okf(db, "ATTACH %Q AS copy", sql_path("copy.db"));
+  sql_same(db, "SELECT * FROM copy.t", "SELECT * FROM main.t");
+  sql_ok(db, "BEGIN; DELETE FROM copy.t WHERE k > 100; INSERT INTO main.t VALUES(-1, 'main');"
+             "UPDATE copy.t SET v = 'copy' WHERE k = 1; COMMIT;"
+             "INSERT INTO copy.t(t) VALUES('compact'); INSERT INTO main.t(t) VALUES('compact')");
+  sql_rows(db, "SELECT count(*), min(k), max(k) FROM copy.t", "90|1|99");
+  sql_rows(db, "SELECT count(*), min(k), max(k) FROM main.t", "1801|-1|1999");
+  sql_rows(db, "SELECT a.v, b.v FROM copy.t AS a JOIN main.t AS b USING(k) WHERE k = 1",
+           "copy|in the log");
+  sql_rows(db,
+           "SELECT * FROM colfam_check('copy.t') UNION ALL SELECT * FROM colfam_check('main.t')",
+           "");
+  backup_schema("copy", sql_path("second.db"));
+  sql_ok(db, "DETACH copy");
+  sqlite3 *second = sql_open(sql_path("second.db"));
+  sql_rows(second, "SELECT count(*) FROM t", "90");
+  sql_close(second);
+}
+END_TEST
+
+START_TEST(connections_that_may_not_write) {
+  sqlite3 *writing = db;
+  char *digest = sql_query(db, DIGEST);
+  sql_ok(db, "PRAGMA journal_mode = delete");
+  sql_ok(db, "PRAGMA query_only = on");
+  backup(sql_path("one.db"));
+  char *uri = sqlite3_mprintf("file:%s?mode=ro", sql_path("app.db"));
+  db = sql_open(uri);
+  backup(sql_path("two.db"));
+  sql_close(db);
+  db = writing;
+  sql_ok(db, "PRAGMA query_only = off; PRAGMA locking_mode = exclusive; UPDATE plain SET v = v");
+  backup(sql_path("three.db"));
+  sql_ok(db, "PRAGMA locking_mode = normal; SELECT 1 FROM plain");
+  copy_is(sql_path("one.db"), digest);
+  copy_is(sql_path("two.db"), digest);
+  copy_is(sql_path("three.db"), digest);
+  sqlite3_free(uri);
+  sqlite3_free(digest);
+}
+END_TEST
+
+/* A commit of another connection to the same shared cache is seen by all of them at once. */
+START_TEST(shared_cache_ends_it_or_copies_one_state) {
+  char *uri = sqlite3_mprintf("file:%s?cache=shared", sql_path("app.db"));
+  close_database();
+  db = sql_open(uri);
+  sqlite3 *other = sql_open(uri);
+  char *digest = sql_query(db, DIGEST);
+  backup(sql_path("copy.db"));
+  copy_is(sql_path("copy.db"), digest);
+  sqlite3_stmt *statement = begin_backup(sql_path("second.db"));
+  int wrote = sqlite3_exec(other, "UPDATE t SET v = 'other'", NULL, NULL, NULL);
+  int rc;
+  while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
+  }
+  sqlite3_finalize(statement);
+  ck_assert_msg(wrote == SQLITE_OK ? (rc & 0xff) == SQLITE_LOCKED : rc == SQLITE_DONE,
+                "write %d, backup %d", wrote, rc);
+  sql_close(other);
+  sql_close(db);
+  sqlite3_free(digest);
+  sqlite3_free(uri);
+  db = sql_open(sql_path("app.db"));
+}
+END_TEST
+
 START_TEST(large_values_take_many_steps) {
   sql_ok(db, "CREATE VIRTUAL TABLE large USING colfam(k INT PRIMARY KEY, v, compression = none);"
              "WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < 12)"
@@ -463,23 +570,36 @@ START_TEST(progress_handler_stops_it_anywhere) {
 }
 END_TEST
 
-START_TEST(killed_leaves_no_copy) {
-  const char *source = sql_path("app.db"), *target = sql_path("copy.db");
+/* The process dies after so many rows. */
+static void die_after(int rows, const char *source, const char *target) {
   fflush(stdout);
   pid_t child = fork();
   if (child == 0) {
     db = sql_open(source);
-    begin_backup(target);
+    sqlite3_stmt *statement = begin_backup(target);
+    while (--rows) sqlite3_step(statement);
     _exit(0);
   }
   int status;
   ck_assert_int_eq(waitpid(child, &status, 0), child);
   ck_assert_int_eq(status, 0);
-  ck_assert_int_eq(access(sql_path("copy.db"), F_OK), -1);
-  ck_assert_int_gt(count_names(), 0);
-  refused(sql_path("copy.db"), "copy.db-colfam is there already");
-  sql_rows(db, "SELECT * FROM colfam_check('t')", "");
-  backup(sql_path("other.db"));
+}
+
+START_TEST(killed_leaves_no_copy_or_a_whole_one) {
+  char *digest = sql_query(db, DIGEST);
+  const char *source = sql_path("app.db"), *target = sql_path("copy.db");
+  for (int rows = 1; rows < 3; rows++) {
+    die_after(rows, source, target);
+    ck_assert_int_eq(access(target, F_OK), -1);
+    ck_assert_int_eq(count_names(), 2);
+    refused(target, "copy.db-colfam is there already");
+    sql_rows(db, "SELECT * FROM colfam_check('t')", "");
+    ck_assert_int_eq(unlink(sql_path("copy.db-partial")), 0);
+    harness_remove_tree(sql_path("copy.db-colfam"));
+  }
+  die_after(3, source, target);
+  copy_is(sql_path("copy.db"), digest);
+  sqlite3_free(digest);
 }
 END_TEST
 
@@ -583,6 +703,10 @@ int main(void) {
   tcase_add_test(tc, rows_tell_the_phases);
   tcase_add_test(tc, database_without_colfam_tables);
   tcase_add_test(tc, database_in_memory);
+  tcase_add_test(tc, attached_and_temporary_databases);
+  tcase_add_test(tc, copy_attached_beside_its_source);
+  tcase_add_test(tc, connections_that_may_not_write);
+  tcase_add_test(tc, shared_cache_ends_it_or_copies_one_state);
   tcase_add_test(tc, large_values_take_many_steps);
   tcase_add_test(tc, copy_of_a_copy_and_lives_apart);
   tcase_add_loop_test(tc, modes_are_those_of_the_source, 0, 3);
@@ -603,7 +727,7 @@ int main(void) {
   tcase_add_test(ends, reads_meanwhile_do_not_matter);
   tcase_add_test(ends, ended_early_leaves_nothing);
   tcase_add_test(ends, progress_handler_stops_it_anywhere);
-  tcase_add_test(ends, killed_leaves_no_copy);
+  tcase_add_test(ends, killed_leaves_no_copy_or_a_whole_one);
   tcase_add_test(ends, damaged_files_are_not_copied);
   tcase_add_test(ends, damaged_shadow_rows_are_an_error);
   tcase_add_test(ends, full_disk_is_an_error_and_leaves_nothing);
