@@ -188,3 +188,35 @@ const char *colfam_options_get(const struct colfam_options *options, int index, 
   all[index].get(options, value);
   return all[index].name;
 }
+
+/* A copy of the text between the two, without blanks around it. */
+static char *copy_trimmed(const char *from, const char *to) {
+  while (from < to && strchr(" \t\r\n", *from)) from++;
+  while (to > from && strchr(" \t\r\n", to[-1])) to--;
+  return sqlite3_mprintf("%.*s", (int)(to - from), from);
+}
+
+static int change_named(struct colfam_options *options, const char *given_name, const char *given,
+                        const char **name, char value[64], char **message) {
+  const struct option *option = find_option(given_name);
+  if (option && strcmp(option->name, "comparator") == 0)
+    return colfam_error(message, SQLITE_ERROR, "option comparator is fixed at CREATE");
+  int rc = colfam_options_set(options, given_name, given, message);
+  if (rc != SQLITE_OK || !option) return rc;
+  option->get(options, value);
+  *name = option->name;
+  return SQLITE_OK;
+}
+
+int colfam_options_change(struct colfam_options *options, const char *text, const char **name,
+                          char value[64], char **message) {
+  const char *equals = strchr(text, '=');
+  if (!equals) return SQLITE_MISUSE;
+  char *given_name = copy_trimmed(text, equals);
+  char *given = copy_trimmed(equals + 1, text + strlen(text));
+  int rc = SQLITE_NOMEM;
+  if (given_name && given) rc = change_named(options, given_name, given, name, value, message);
+  sqlite3_free(given_name);
+  sqlite3_free(given);
+  return rc;
+}

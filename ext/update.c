@@ -285,24 +285,21 @@ static int do_update(struct change *change, sqlite3_value **argv) {
 
 static int set_option(struct change *change, const char *text) {
   struct colfam_table *table = change->txn->table;
-  const char *equals = strchr(text, '=');
-  if (!equals)
+  if (!strchr(text, '='))
     return colfam_vtab_error(change->vtab, SQLITE_ERROR,
                              "table %s: unknown command \"%.80s\": flush, compact, or option=value",
                              change->schema->label, text);
-  char *name = sqlite3_mprintf("%.*s", (int)(equals - text), text);
-  if (!name) return SQLITE_NOMEM;
   struct colfam_options options = table->options;
   char **message = &change->vtab->base.zErrMsg;
-  int rc = colfam_options_set(&options, name, equals + 1, message);
+  const char *name;
+  char value[64];
+  int rc = colfam_options_change(&options, text, &name, value, message);
   if (rc == SQLITE_ERROR)
     rc = colfam_vtab_error(change->vtab, rc, "table %s: %s", change->schema->label, *message);
-  if (rc == SQLITE_OK) {
-    change->txn->options_changed = true;
-    rc = colfam_catalog_put_option(&table->catalog, name, equals + 1, message);
-  }
+  if (rc != SQLITE_OK) return rc;
+  change->txn->options_changed = true;
+  rc = colfam_catalog_put_option(&table->catalog, name, value, message);
   if (rc == SQLITE_OK) table->options = options;
-  sqlite3_free(name);
   return rc;
 }
 
