@@ -442,11 +442,11 @@ START_TEST(collation_of_the_application_that_is_missing) {
   sql_fails(db, "SELECT 1 ORDER BY 'x' COLLATE backwards", SQLITE_ERROR, missing);
   sql_rows(db, "SELECT k FROM t WHERE v COLLATE BINARY > 'a'", "b\nC");
   sql_ok(db, "INSERT INTO t VALUES('d', 4, 'd'); UPDATE t SET v = 'changed' WHERE k = 'B';"
-             "DELETE FROM t WHERE k = 'a'; ALTER TABLE t RENAME TO u");
+             "ALTER TABLE t RENAME TO u");
   ck_assert_int_eq(sqlite3_step(kept), SQLITE_ROW);
   sqlite3_finalize(kept);
   register_backwards();
-  sql_rows(db, "SELECT k, v FROM u ORDER BY v", "d|d\nb|changed\nC|b");
+  sql_rows(db, "SELECT k, v FROM u ORDER BY v", "d|d\nb|changed\nC|b\nA|a");
   close_database();
   open_database();
   sql_ok(db, "DROP TABLE u");
