@@ -60,7 +60,8 @@ static int check_column(const struct colfam_schema *schema, int i, char **messag
     return colfam_schema_fail(schema, message, "duplicate column name: %s", name);
   if (sqlite3_strnicmp(name, "colfam_", 7) == 0)
     return colfam_schema_fail(
-        schema, message, "column name %s: names that begin with colfam_ are for hidden columns",
+        schema, message,
+        "column name %s: names that begin with colfam_ are for hidden columns: choose another",
         name);
   return SQLITE_OK;
 }
@@ -83,7 +84,8 @@ static int set_key_column(struct colfam_schema *schema, const struct colfam_key_
     return colfam_schema_fail(schema, message, "PRIMARY KEY names no column: %s", word->column);
   struct colfam_column *column = &schema->columns[number];
   if (column->key_index >= 0)
-    return colfam_schema_fail(schema, message, "PRIMARY KEY names column %s twice", column->name);
+    return colfam_schema_fail(schema, message, "PRIMARY KEY names column %s twice: write it once",
+                              column->name);
   column->key_index = schema->key_count;
   column->descending = word->descending;
   schema->key_columns[schema->key_count++] = number;
