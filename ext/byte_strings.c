@@ -38,6 +38,10 @@ bool colfam_strings_ok(const struct colfam_strings *strings) {
   return strings->bytes.status == KV_OK && strings->ends.status == KV_OK;
 }
 
+size_t colfam_strings_memory(const struct colfam_strings *strings) {
+  return strings->bytes.capacity + strings->ends.capacity;
+}
+
 void colfam_strings_release(struct colfam_strings *strings) {
   kv_buf_release(&strings->bytes);
   kv_buf_release(&strings->ends);

@@ -18,6 +18,7 @@ void colfam_strings_clear(struct colfam_strings *strings);
 void colfam_strings_close(struct colfam_strings *strings);
 void colfam_strings_add(struct colfam_strings *strings, struct kv_slice bytes);
 bool colfam_strings_ok(const struct colfam_strings *strings);
+size_t colfam_strings_memory(const struct colfam_strings *strings); /* bytes */
 void colfam_strings_release(struct colfam_strings *strings);
 
 #endif

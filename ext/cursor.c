@@ -30,7 +30,7 @@ struct place {
   size_t index;
 };
 
-struct cursor {
+struct colfam_cursor {
   sqlite3_vtab_cursor base; /* first: SQLite's */
   struct colfam_plan plan;
   struct kv_view *view;
@@ -47,23 +47,28 @@ struct cursor {
   struct colfam_walk walk;
   /* Count */
   int64_t rows;
+  struct colfam_cursor *next_spare;
 };
 
-static struct colfam_vtab *vtab_of(struct cursor *cursor) {
+/* What closed cursors keep: SQLite may open a new one for each row of an outer table, and closes the last
+** one only then. */
+enum { SPARES_MAX = 2, SPARE_BYTES_MAX = 65536 };
+
+static struct colfam_vtab *vtab_of(struct colfam_cursor *cursor) {
   return (struct colfam_vtab *)cursor->base.pVtab;
 }
 
-static const struct colfam_schema *schema_of(struct cursor *cursor) {
+static const struct colfam_schema *schema_of(struct colfam_cursor *cursor) {
   return vtab_of(cursor)->schema;
 }
 
-static int fail(struct cursor *cursor, kv_status status, const struct kv_err *err) {
+static int fail(struct colfam_cursor *cursor, kv_status status, const struct kv_err *err) {
   return colfam_vtab_fail(vtab_of(cursor), status, err);
 }
 
 /* ---- Open and close */
 
-static void reset(struct cursor *cursor) {
+static void reset(struct colfam_cursor *cursor) {
   colfam_walk_release(&cursor->walk);
   sqlite3_free(cursor->places);
   kv_result_free(cursor->result);
@@ -80,41 +85,70 @@ static void reset(struct cursor *cursor) {
   cursor->mode = MODE_EMPTY;
 }
 
-int colfam_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
-  (void)vtab;
-  struct cursor *cursor = sqlite3_malloc64(sizeof *cursor);
-  if (!cursor) return SQLITE_NOMEM;
-  memset(cursor, 0, sizeof *cursor);
+static void free_cursor(struct colfam_cursor *cursor) {
+  colfam_lookup_release(&cursor->lookup);
+  sqlite3_free(cursor);
+}
+
+int colfam_cursor_open(sqlite3_vtab *base, sqlite3_vtab_cursor **out) {
+  struct colfam_vtab *vtab = (struct colfam_vtab *)base;
+  struct colfam_cursor *cursor = vtab->spare_cursors;
+  if (cursor) {
+    vtab->spare_cursors = cursor->next_spare;
+  } else {
+    cursor = sqlite3_malloc64(sizeof *cursor);
+    if (!cursor) return SQLITE_NOMEM;
+    memset(cursor, 0, sizeof *cursor);
+  }
   *out = &cursor->base;
   return SQLITE_OK;
 }
 
+static bool may_keep(const struct colfam_cursor *cursor, const struct colfam_vtab *vtab) {
+  int count = 0;
+  for (const struct colfam_cursor *at = vtab->spare_cursors; at; at = at->next_spare) count++;
+  return count < SPARES_MAX && colfam_lookup_memory(&cursor->lookup) <= SPARE_BYTES_MAX;
+}
+
 int colfam_cursor_close(sqlite3_vtab_cursor *base) {
-  struct cursor *cursor = (struct cursor *)base;
+  struct colfam_cursor *cursor = (struct colfam_cursor *)base;
+  struct colfam_vtab *vtab = vtab_of(cursor);
   reset(cursor);
-  colfam_lookup_release(&cursor->lookup);
-  sqlite3_free(cursor);
+  if (may_keep(cursor, vtab)) {
+    cursor->next_spare = vtab->spare_cursors;
+    vtab->spare_cursors = cursor;
+  } else {
+    free_cursor(cursor);
+  }
   return SQLITE_OK;
 }
 
+void colfam_cursor_free_spares(struct colfam_vtab *vtab) {
+  while (vtab->spare_cursors) {
+    struct colfam_cursor *cursor = vtab->spare_cursors;
+    vtab->spare_cursors = cursor->next_spare;
+    free_cursor(cursor);
+  }
+}
+
 /* Rows are ordered by the last columns of their keys. */
-static bool cuts_prefix(const struct cursor *cursor) {
+static bool cuts_prefix(const struct colfam_cursor *cursor) {
   return cursor->plan.order_from && cursor->lookup.widened;
 }
 
 /* ---- Keys */
 
-static size_t key_index(const struct cursor *cursor) {
+static size_t key_index(const struct colfam_cursor *cursor) {
   size_t at = cursor->plan.backwards ? cursor->lookup.key_count - 1 - cursor->at : cursor->at;
   return cursor->places ? cursor->places[at].index : at;
 }
 
-static bool key_found(const struct cursor *cursor) {
+static bool key_found(const struct colfam_cursor *cursor) {
   if (cursor->result) return kv_result_found(cursor->result, key_index(cursor), NULL);
   return cursor->value.found || cursor->value_missing;
 }
 
-static void skip_absent_keys(struct cursor *cursor) {
+static void skip_absent_keys(struct colfam_cursor *cursor) {
   while (cursor->at < cursor->lookup.key_count && !key_found(cursor)) cursor->at++;
 }
 
@@ -125,7 +159,7 @@ static int compare_places(const void *a, const void *b) {
   return (x->index > y->index) - (x->index < y->index);
 }
 
-static int sort_keys_by_rest(struct cursor *cursor) {
+static int sort_keys_by_rest(struct colfam_cursor *cursor) {
   size_t count = cursor->lookup.key_count;
   struct kv_err err = {0};
   cursor->places = sqlite3_malloc64(sizeof *cursor->places * count);
@@ -141,7 +175,7 @@ static int sort_keys_by_rest(struct cursor *cursor) {
   return SQLITE_OK;
 }
 
-static int get_one(struct cursor *cursor) {
+static int get_one(struct colfam_cursor *cursor) {
   struct kv_err err = {0};
   kv_status status;
   struct kv_slice key = cursor->lookup.keys[0];
@@ -153,7 +187,7 @@ static int get_one(struct cursor *cursor) {
   return status == KV_OK ? SQLITE_OK : fail(cursor, status, &err);
 }
 
-static int get_many(struct cursor *cursor) {
+static int get_many(struct colfam_cursor *cursor) {
   struct kv_err err = {0};
   kv_status status = kv_multi_get(cursor->view, cursor->batch, cursor->lookup.keys,
                                   cursor->lookup.key_count, &cursor->result, &err);
@@ -161,7 +195,7 @@ static int get_many(struct cursor *cursor) {
   return cuts_prefix(cursor) ? sort_keys_by_rest(cursor) : SQLITE_OK;
 }
 
-static int start_keys(struct cursor *cursor) {
+static int start_keys(struct colfam_cursor *cursor) {
   int rc = cursor->lookup.key_count == 1 ? get_one(cursor) : get_many(cursor);
   if (rc != SQLITE_OK) return rc;
   cursor->mode = MODE_KEYS;
@@ -172,7 +206,7 @@ static int start_keys(struct cursor *cursor) {
 /* ---- Walk */
 
 /* Reads nothing yet. */
-static int open_walk(struct cursor *cursor) {
+static int open_walk(struct colfam_cursor *cursor) {
   struct kv_err err = {0};
   cursor->walk =
       (struct colfam_walk){.view = cursor->view,
@@ -185,7 +219,7 @@ static int open_walk(struct cursor *cursor) {
   return status == KV_OK ? SQLITE_OK : fail(cursor, status, &err);
 }
 
-static int start_walk(struct cursor *cursor) {
+static int start_walk(struct colfam_cursor *cursor) {
   struct kv_err err = {0};
   int rc = cursor->walk.count ? SQLITE_OK : open_walk(cursor);
   if (rc != SQLITE_OK) return rc;
@@ -194,7 +228,7 @@ static int start_walk(struct cursor *cursor) {
   return status == KV_OK ? SQLITE_OK : fail(cursor, status, &err);
 }
 
-static int next_of_walk(struct cursor *cursor) {
+static int next_of_walk(struct colfam_cursor *cursor) {
   struct kv_err err = {0};
   kv_status status = colfam_walk_next(&cursor->walk, &err);
   return status == KV_OK ? SQLITE_OK : fail(cursor, status, &err);
@@ -203,7 +237,7 @@ static int next_of_walk(struct cursor *cursor) {
 /* ---- Count */
 
 /* A pending batch may change before a column is asked for: the walk that would give it is opened. */
-static int start_count(struct cursor *cursor) {
+static int start_count(struct colfam_cursor *cursor) {
   cursor->rows = kv_view_rows(cursor->view);
   cursor->mode = MODE_COUNT;
   if (!cursor->batch) return SQLITE_OK;
@@ -211,7 +245,7 @@ static int start_count(struct cursor *cursor) {
   return kv_batch_count(cursor->batch) ? open_walk(cursor) : SQLITE_OK;
 }
 
-static int count_to_walk(struct cursor *cursor) {
+static int count_to_walk(struct colfam_cursor *cursor) {
   size_t skip = cursor->at;
   int rc = start_walk(cursor);
   for (; rc == SQLITE_OK && skip && colfam_walk_valid(&cursor->walk); skip--)
@@ -225,7 +259,7 @@ static int count_to_walk(struct cursor *cursor) {
 
 /* ---- Walking */
 
-static int start(struct cursor *cursor, sqlite3_value **argv) {
+static int start(struct colfam_cursor *cursor, sqlite3_value **argv) {
   struct kv_batch *batch;
   int rc = colfam_vtab_view(vtab_of(cursor), &cursor->view, &batch);
   if (rc != SQLITE_OK) return rc;
@@ -244,7 +278,7 @@ static int start(struct cursor *cursor, sqlite3_value **argv) {
 int colfam_cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, int argc,
                          sqlite3_value **argv) {
   (void)idx_str, (void)argc;
-  struct cursor *cursor = (struct cursor *)base;
+  struct colfam_cursor *cursor = (struct colfam_cursor *)base;
   reset(cursor);
   colfam_plan_decode(idx_num, &cursor->plan);
   int rc = start(cursor, argv);
@@ -253,7 +287,7 @@ int colfam_cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx
 }
 
 int colfam_cursor_eof(sqlite3_vtab_cursor *base) {
-  const struct cursor *cursor = (const struct cursor *)base;
+  const struct colfam_cursor *cursor = (const struct colfam_cursor *)base;
   switch (cursor->mode) {
     case MODE_KEYS:
       return cursor->at >= cursor->lookup.key_count;
@@ -268,7 +302,7 @@ int colfam_cursor_eof(sqlite3_vtab_cursor *base) {
 }
 
 int colfam_cursor_next(sqlite3_vtab_cursor *base) {
-  struct cursor *cursor = (struct cursor *)base;
+  struct colfam_cursor *cursor = (struct colfam_cursor *)base;
   if (cursor->mode == MODE_WALK) return next_of_walk(cursor);
   cursor->at++;
   if (cursor->mode == MODE_KEYS) skip_absent_keys(cursor);
@@ -277,7 +311,7 @@ int colfam_cursor_next(sqlite3_vtab_cursor *base) {
 
 /* ---- The current row */
 
-static int row_key(struct cursor *cursor, struct kv_slice *key) {
+static int row_key(struct colfam_cursor *cursor, struct kv_slice *key) {
   int rc = cursor->mode == MODE_COUNT ? count_to_walk(cursor) : SQLITE_OK;
   if (rc != SQLITE_OK) return rc;
   *key = cursor->mode == MODE_KEYS ? cursor->lookup.keys[key_index(cursor)]
@@ -286,7 +320,7 @@ static int row_key(struct cursor *cursor, struct kv_slice *key) {
 }
 
 /* After an exists, when a column needs the value all the same. */
-static int fetch_value(struct cursor *cursor) {
+static int fetch_value(struct colfam_cursor *cursor) {
   struct kv_err err = {0};
   kv_status status =
       kv_get(cursor->view, cursor->batch, cursor->lookup.keys[0], &cursor->value, &err);
@@ -297,7 +331,7 @@ static int fetch_value(struct cursor *cursor) {
   return SQLITE_OK;
 }
 
-static int row_value(struct cursor *cursor, struct kv_slice *value) {
+static int row_value(struct colfam_cursor *cursor, struct kv_slice *value) {
   if (cursor->mode == MODE_WALK) {
     *value = colfam_walk_value(&cursor->walk);
     return SQLITE_OK;
@@ -311,7 +345,7 @@ static int row_value(struct cursor *cursor, struct kv_slice *value) {
   return rc;
 }
 
-static int declared_column(struct cursor *cursor, struct kv_slice key, int column,
+static int declared_column(struct colfam_cursor *cursor, struct kv_slice key, int column,
                            sqlite3_context *context) {
   bool told;
   struct kv_slice value;
@@ -329,7 +363,7 @@ static int declared_column(struct cursor *cursor, struct kv_slice key, int colum
 }
 
 int colfam_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column) {
-  struct cursor *cursor = (struct cursor *)base;
+  struct colfam_cursor *cursor = (struct colfam_cursor *)base;
   const struct colfam_schema *schema = schema_of(cursor);
   struct kv_slice key;
   if (column == schema->command_column || column == schema->keys_column) return SQLITE_OK;
@@ -341,7 +375,7 @@ int colfam_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, in
 }
 
 int colfam_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
-  struct cursor *cursor = (struct cursor *)base;
+  struct colfam_cursor *cursor = (struct colfam_cursor *)base;
   struct kv_slice key;
   int rc = row_key(cursor, &key);
   if (rc == SQLITE_OK) rc = colfam_rowid_of_key(key, rowid);

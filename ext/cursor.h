@@ -5,6 +5,7 @@
 #define COLFAM_CURSOR_H
 
 #include "sqlite_api.h"
+#include "vtab.h"
 
 int colfam_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **cursor);
 int colfam_cursor_close(sqlite3_vtab_cursor *cursor);
@@ -14,5 +15,8 @@ int colfam_cursor_next(sqlite3_vtab_cursor *cursor);
 int colfam_cursor_eof(sqlite3_vtab_cursor *cursor);
 int colfam_cursor_column(sqlite3_vtab_cursor *cursor, sqlite3_context *context, int column);
 int colfam_cursor_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *rowid);
+
+/* Closed cursors that a vtab keeps. */
+void colfam_cursor_free_spares(struct colfam_vtab *vtab);
 
 #endif

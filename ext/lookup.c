@@ -229,6 +229,12 @@ int colfam_lookup_run(struct colfam_lookup *lookup, const struct colfam_plan *pl
   return rc;
 }
 
+size_t colfam_lookup_memory(const struct colfam_lookup *lookup) {
+  return colfam_strings_memory(&lookup->prefixes) + colfam_strings_memory(&lookup->next) +
+         colfam_strings_memory(&lookup->list) + colfam_ranges_memory(&lookup->ranges) +
+         lookup->numbers.capacity + lookup->key_slices.capacity + lookup->scratch.capacity;
+}
+
 void colfam_lookup_release(struct colfam_lookup *lookup) {
   colfam_strings_release(&lookup->prefixes);
   colfam_strings_release(&lookup->next);

@@ -36,6 +36,8 @@ struct colfam_lookup {
 ** argument). On failure the vtab's message is set, except for SQLITE_NOMEM. */
 int colfam_lookup_run(struct colfam_lookup *lookup, const struct colfam_plan *plan,
                       sqlite3_value **argv);
+/* Bytes of its work space. */
+size_t colfam_lookup_memory(const struct colfam_lookup *lookup);
 void colfam_lookup_release(struct colfam_lookup *lookup);
 
 #endif

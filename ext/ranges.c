@@ -265,6 +265,11 @@ int colfam_ranges_make(struct colfam_ranges *ranges, const struct kv_slice *pref
   return rc;
 }
 
+size_t colfam_ranges_memory(const struct colfam_ranges *ranges) {
+  return colfam_strings_memory(&ranges->strings) + ranges->items.capacity +
+         ranges->scratch.capacity;
+}
+
 void colfam_ranges_release(struct colfam_ranges *ranges) {
   colfam_strings_release(&ranges->strings);
   kv_buf_release(&ranges->items);

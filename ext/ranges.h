@@ -56,6 +56,7 @@ struct kv_bounds colfam_ranges_at(const struct colfam_ranges *ranges, size_t ind
 ** that is wanted. */
 kv_status colfam_ranges_skip(struct colfam_ranges *ranges, size_t index, struct kv_scan *scan,
                              bool backwards, bool *moved, struct kv_err *err);
+size_t colfam_ranges_memory(const struct colfam_ranges *ranges); /* bytes */
 void colfam_ranges_release(struct colfam_ranges *ranges);
 
 #endif

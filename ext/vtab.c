@@ -61,6 +61,7 @@ static void free_vtab(struct colfam_vtab *vtab) {
   if (vtab->conn->planned == vtab) vtab->conn->planned = NULL;
   colfam_table_leave(vtab);
   colfam_update_release(vtab);
+  colfam_cursor_free_spares(vtab);
   colfam_schema_unref(vtab->schema);
   sqlite3_free(vtab->database);
   sqlite3_free(vtab->base.zErrMsg); /* of a failed xDestroy, which nobody has taken */

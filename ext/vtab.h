@@ -12,6 +12,7 @@
 #include "sqlite_api.h"
 
 struct colfam_conn;
+struct colfam_cursor;
 struct colfam_table;
 struct colfam_update_scratch;
 
@@ -24,6 +25,7 @@ struct colfam_vtab {
   struct colfam_update_scratch *scratch; /* buffers of xUpdate (update.c) */
   bool joining;                          /* between xBegin and the first savepoint callback */
   bool opening;                          /* the table, for the first time */
+  struct colfam_cursor *spare_cursors;   /* closed ones, kept for the next xOpen (cursor.c) */
   double rows_estimate;                  /* when a statement was last planned; 0 before */
   struct colfam_vtab *next;              /* of the connection's vtabs */
 };

@@ -183,6 +183,42 @@ START_TEST(every_allocation_of_the_engine_fails) {
 }
 END_TEST
 
+/* Allocations of a statement for the first `rows` rows of r. */
+static int64_t allocations(sqlite3 *db, const char *sql, int rows, const char *expected) {
+  sqlite3_stmt *stmt;
+  ck_assert_int_eq(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
+  sqlite3_bind_int(stmt, 1, rows);
+  oom_count();
+  ck_assert_int_eq(sqlite3_step(stmt), SQLITE_ROW);
+  int64_t count = (int64_t)oom_count();
+  if (expected) ck_assert_str_eq((const char *)sqlite3_column_text(stmt, 0), expected);
+  sqlite3_finalize(stmt);
+  return count;
+}
+
+/* Once warm: a cursor opened for each row of another table, and a key looked up in it. */
+START_TEST(a_lookup_in_a_loop_takes_no_memory) {
+  static const char *const queries[][2] = {
+      {"SELECT count(*) FROM r WHERE b <= ?1 AND EXISTS (SELECT 1 FROM t WHERE k = b)", "500"},
+      {"SELECT count(*) FROM r WHERE b <= ?1 AND NOT EXISTS (SELECT 1 FROM t WHERE k = b)", "500"},
+      {"SELECT count(k) FROM r CROSS JOIN t ON k = b WHERE b <= ?1", "500"},
+      {"SELECT count(v) FROM r CROSS JOIN t ON k = b WHERE b <= ?1", "500"},
+  };
+  sqlite3 *db = sql_open(sql_path("app.db"));
+  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, v);"
+             "CREATE TABLE r(b INTEGER PRIMARY KEY); WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL"
+             " SELECT i + 1 FROM n WHERE i < 1000) INSERT INTO r SELECT i FROM n;"
+             "INSERT INTO t SELECT b, b FROM r WHERE b % 2; INSERT INTO t(t) VALUES('flush')");
+  for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
+    allocations(db, queries[i][0], 1000, queries[i][1]);
+    int64_t few = allocations(db, queries[i][0], 10, NULL);
+    int64_t many = allocations(db, queries[i][0], 1000, queries[i][1]);
+    ck_assert_msg(many - few <= 10, "%s: %lld allocations", queries[i][0], (long long)(many - few));
+  }
+  sql_close(db);
+}
+END_TEST
+
 int main(void) {
   oom_install();
   Suite *suite = suite_create("core_plan");
@@ -190,6 +226,7 @@ int main(void) {
   tcase_set_timeout(tcase, 60);
   tcase_add_test(tcase, plan_survives_its_code);
   tcase_add_test(tcase, key_of_very_many_columns);
+  tcase_add_test(tcase, a_lookup_in_a_loop_takes_no_memory);
   tcase_add_loop_test(tcase, every_allocation_of_sqlite_fails, 0, STATEMENTS);
   tcase_add_loop_test(tcase, every_allocation_of_the_engine_fails, 0, STATEMENTS);
   suite_add_tcase(suite, tcase);
