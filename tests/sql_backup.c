@@ -587,7 +587,9 @@ static void die_after(int rows, const char *source, const char *target) {
 
 START_TEST(killed_leaves_no_copy_or_a_whole_one) {
   char *digest = sql_query(db, DIGEST);
-  const char *source = sql_path("app.db"), *target = sql_path("copy.db");
+  char source[4096], target[4096];
+  snprintf(source, sizeof source, "%s", sql_path("app.db"));
+  snprintf(target, sizeof target, "%s", sql_path("copy.db"));
   for (int rows = 1; rows < 3; rows++) {
     die_after(rows, source, target);
     ck_assert_int_eq(access(target, F_OK), -1);
