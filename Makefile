@@ -47,7 +47,7 @@ COLFAM_TEST_SO = $(abspath $(BUILD))/test/colfam.so
 export COLFAM_SO COLFAM_TEST_SO CC BUILD SOURCE_FLAGS
 
 .PHONY: all demo demo-run test test-run programs programs-run unit lint format format-check clean \
-        threads-run check-asan check-tsan check-valgrind check-differential
+        threads-run check-asan check-tsan check-valgrind check-differential test-newest test-node
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -162,6 +162,14 @@ check-valgrind: $(UNIT_BIN) $(CORE_BIN)
 # Statements against ordinary tables, STEPS of them; goes on where it was stopped.
 check-differential: $(BUILD)/tests/sql_differential
 	@bash tests/slices.sh $< $(or $(STEPS),2000000) 100000 250
+
+# ---- Other hosts; both fetch what they need through npm, and say so when they cannot
+
+test-newest: programs
+	@bash tests/newest.sh $(LOADED_BIN) $(CORE_BIN) $(SCRIPTS)
+
+test-node: $(BUILD)/colfam.so
+	@bash tests/node.sh
 
 -include $(patsubst %.o,%.d,$(ENGINE_OBJ) $(EXT_OBJ) $(CORE_OBJ) $(KILL_OBJ) $(HARNESS_OBJ) \
   $(CORE_HARNESS_OBJ) $(PROGRAM_OBJ))

@@ -97,10 +97,12 @@ static int anchor_all(struct call *call) {
   return rc;
 }
 
+/* The program calls from outside SQLite, whose values and statements ask for the connection's mutex. */
 static int call_begin(struct call *call, const struct colfam_api *api,
                       const struct colfam_request *requests, int count) {
   memset(call, 0, sizeof *call);
   call->conn = conn_of(api);
+  sqlite3_mutex_enter(sqlite3_db_mutex(call->conn->db));
   call->requests = requests;
   call->count = count;
   call->values.db = call->conn->db;
@@ -118,6 +120,7 @@ static int call_end(struct call *call, int rc, char **message) {
     if (rc != SQLITE_OK && !*message) *message = sqlite3_mprintf("%s", sqlite3_errstr(rc));
   }
   if (!message || rc == SQLITE_OK) sqlite3_free(call->message);
+  sqlite3_mutex_leave(sqlite3_db_mutex(call->conn->db));
   return rc;
 }
 

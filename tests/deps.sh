@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing on a Debian machine: tests/deps.sh [--check] GROUP...
 #
-# Groups: make, build, demo, test, lint, valgrind. Each needs a few things, looked for as things (a command, a
+# Groups: make, build, demo, test, lint, valgrind, newest, node. Each needs a few things, looked for as things (a command, a
 # header that compiles, a file), not as packages, so that other ways of installing them count. With
 # --check nothing is installed: what is missing is named with the apt line, and the exit code is 1.
 # Prints nothing when all is there.
@@ -52,6 +52,14 @@ group() {
     done
     ;;
   valgrind) need valgrind has_command valgrind ;;
+  newest) need npm has_command npm ;;
+  node)
+    need nodejs has_command node
+    need npm has_command npm
+    need libnode-dev test -r /usr/include/node/node.h
+    need g++ has_command g++
+    need python3 has_command python3
+    ;;
   *)
     echo "deps.sh: no group '$1'" >&2
     exit 2

@@ -46,8 +46,15 @@ static void set_defensive(sqlite3 *db, int defensive) {
   sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, !defensive, NULL);
 }
 
+/* A preloaded library may have been missed. */
+static void check_version(void) {
+  const char *version = getenv("COLFAM_SQLITE");
+  if (version) ck_assert_str_eq(sqlite3_libversion(), version);
+}
+
 sqlite3 *sql_open(const char *path) {
   sqlite3 *db = NULL;
+  check_version();
   char *message = NULL;
   int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI;
   int rc = sqlite3_open_v2(path, &db, flags, NULL);

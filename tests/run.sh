@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs test programs and scripts, as many at a time as there are processors ($JOBS overrides), each with
 # no input and a time limit; prints what each printed when it ends, and one closing line.
-# $COLFAM_WRAP is put before compiled programs (valgrind).
+# $COLFAM_WRAP is put before compiled programs and Python scripts (valgrind, env).
 set -euo pipefail
 
 if [ "${1:-}" != --one ]; then
@@ -26,7 +26,7 @@ name=$(basename "$test")
 read -ra wrap <<<"${COLFAM_WRAP:-}"
 case $test in
 *.sh) command=(bash "$test") ;;
-*.py) command=(/usr/bin/python3 "$test") ;;
+*.py) command=("${wrap[@]}" /usr/bin/python3 "$test") ;;
 *) command=("${wrap[@]}" "$test") ;;
 esac
 result=passed
