@@ -16,6 +16,9 @@ need() { # PACKAGE PROBE...
   "$@" >/dev/null 2>&1 || missing+=("$package")
 }
 has_command() { command -v "$1"; }
+has_node_headers() { # beside the command, or where Debian has them
+  test -r "$(dirname "$(command -v node)")/../include/node/node.h" || test -r /usr/include/node/node.h
+}
 has_header() { echo "#include <$1>" | "$CC" -E -x c -; }
 
 compiler_package() {
@@ -56,7 +59,7 @@ group() {
   node)
     need nodejs has_command node
     need npm has_command npm
-    need libnode-dev test -r /usr/include/node/node.h
+    need libnode-dev has_node_headers
     need g++ has_command g++
     need python3 has_command python3
     ;;

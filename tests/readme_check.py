@@ -74,7 +74,7 @@ def run_node(content, folder, expected):
     if known and known.returncode == 0:
         compare(f"js block\n{content}", run(["node", "-e", content], folder), expected)
         return True
-    print("README.md: the js block is not run: no node with better-sqlite3 here ($NODE_PATH tells where it is)")
+    print("README.md: the js block is not run: no node with better-sqlite3 here (make test-node has it)")
     return False
 
 
