@@ -22,11 +22,25 @@ SQLITE_EXTENSION_INIT1
 #define LOADED SQLITE_OK_LOAD_PERMANENTLY
 #endif
 
-#ifndef SQLITE_CORE
+static const char too_old[] = "colfam needs SQLite 3.38 or newer, this is %s";
+
+#ifdef SQLITE_CORE
+static int take_api(const sqlite3_api_routines *api, char **message) {
+  (void)api;
+  if (sqlite3_libversion_number() >= LOWEST_SQLITE) return SQLITE_OK;
+  *message = sqlite3_mprintf(too_old, sqlite3_libversion());
+  return SQLITE_ERROR;
+}
+#else
 /* Every connection of the process calls SQLite through the one pointer: it is set once, and threads that
-** load at the same time see it set. A second copy of SQLite in the process cannot be served. */
+** load at the same time see it set. A second copy of SQLite in the process cannot be served, nor an old
+** one: what it does not know is not even in its table. */
 static int take_api(const sqlite3_api_routines *api, char **message) {
   const sqlite3_api_routines *known = __atomic_load_n(&sqlite3_api, __ATOMIC_ACQUIRE);
+  if (api->libversion_number() < LOWEST_SQLITE) {
+    *message = api->mprintf(too_old, api->libversion());
+    return SQLITE_ERROR;
+  }
   if (!known &&
       __atomic_compare_exchange_n(&sqlite3_api, &known, api, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
     return SQLITE_OK;
@@ -58,16 +72,7 @@ static int load_again(struct colfam_conn *conn, int readonly, char **message) {
 }
 
 static int load(sqlite3 *db, char **message, const sqlite3_api_routines *api, int readonly) {
-#ifdef SQLITE_CORE
-  (void)api;
-#else
   if (take_api(api, message) != SQLITE_OK) return SQLITE_ERROR;
-#endif
-  if (sqlite3_libversion_number() < LOWEST_SQLITE) {
-    *message =
-        sqlite3_mprintf("colfam needs SQLite 3.38 or newer, this is %s", sqlite3_libversion());
-    return SQLITE_ERROR;
-  }
   struct colfam_conn *conn = colfam_conn_of(db);
   int rc = conn ? load_again(conn, readonly, message) : register_all(db, readonly);
   return rc == SQLITE_OK ? LOADED : rc;

@@ -1,6 +1,7 @@
 /* An application in C that loads the extension at run time, as it is: no flag, no init name. */
 #include <dlfcn.h>
 #include <stdint.h>
+#include <string.h>
 
 /* The type of what SQLite gives to extensions, without its macros. */
 #define SQLITE_CORE
@@ -54,22 +55,70 @@ static int see_api(sqlite3 *db, char **message, const struct sqlite3_api_routine
   return SQLITE_OK;
 }
 
+static sqlite3_api_routines api_of_this_sqlite(void) {
+  sqlite3 *db;
+  sqlite3_auto_extension((void (*)(void))(uintptr_t)see_api);
+  ck_assert_int_eq(sqlite3_open(":memory:", &db), SQLITE_OK);
+  sqlite3_reset_auto_extension();
+  sqlite3_close(db);
+  ck_assert_ptr_nonnull(seen_api);
+  return *seen_api;
+}
+
+/* Calls an entry point of the library; it must refuse with the text. */
+static void check_refused(void *library, const char *entry, sqlite3 *db,
+                          const sqlite3_api_routines *api, const char *text) {
+  typedef int (*init_fn)(sqlite3 *, char **, const struct sqlite3_api_routines *);
+  init_fn init = (init_fn)(uintptr_t)dlsym(library, entry);
+  char *message = NULL;
+  ck_assert_msg(init != NULL, "%s", entry);
+  ck_assert_int_eq(init(db, &message, api), SQLITE_ERROR);
+  ck_assert_str_eq(message, text);
+  sqlite3_free(message);
+}
+
+static const char *const entries[] = {"sqlite3_colfam_init", "sqlite3_colfam_readonly_init"};
+enum { ENTRIES = sizeof entries / sizeof *entries };
+
 /* Functions of one SQLite on the connection of another would end in memory errors. */
 START_TEST(loaded_by_two_copies_of_sqlite) {
-  typedef int (*init_fn)(sqlite3 *, char **, const struct sqlite3_api_routines *);
-  sqlite3_auto_extension((void (*)(void))(uintptr_t)see_api);
+  sqlite3_api_routines other = api_of_this_sqlite();
   sqlite3 *db = open_and_load(":memory:");
-  sqlite3_reset_auto_extension();
   void *library = dlopen(sql_extension(), RTLD_NOW);
-  init_fn init = (init_fn)(uintptr_t)dlsym(library, "sqlite3_colfam_init");
-  ck_assert_ptr_nonnull(seen_api);
-  ck_assert(init != NULL);
-  sqlite3_api_routines other = *seen_api;
-  char *message = NULL;
-  ck_assert_int_eq(init(db, &message, &other), SQLITE_ERROR);
-  ck_assert_str_eq(message, "another copy of SQLite in this process has loaded colfam already");
-  sqlite3_free(message);
+  for (int i = 0; i < ENTRIES; i++)
+    check_refused(library, entries[i], db, &other,
+                  "another copy of SQLite in this process has loaded colfam already");
   sql_close(db);
+  dlclose(library);
+}
+END_TEST
+
+static int old_number(void) {
+  return 3037002;
+}
+
+static const char *old_version(void) {
+  return "3.37.2";
+}
+
+static void not_there(void) {
+  ck_abort_msg("a function that an old SQLite may not have was called");
+}
+
+/* Nothing but the version is asked of an old SQLite, and a newer one is served afterwards. */
+START_TEST(loaded_by_an_old_sqlite) {
+  sqlite3_api_routines now = api_of_this_sqlite(), old;
+  void (*const missing)(void) = not_there;
+  for (size_t i = 0; i < sizeof old; i += sizeof missing)
+    memcpy((char *)&old + i, &missing, sizeof missing);
+  old.libversion_number = old_number;
+  old.libversion = old_version;
+  old.mprintf = now.mprintf;
+  void *library = dlopen(sql_extension(), RTLD_NOW);
+  for (int i = 0; i < ENTRIES; i++)
+    check_refused(library, entries[i], NULL, &old,
+                  "colfam needs SQLite 3.38 or newer, this is 3.37.2");
+  sql_close(open_and_load(":memory:"));
   dlclose(library);
 }
 END_TEST
@@ -81,6 +130,7 @@ int main(void) {
   tcase_add_test(tcase, first_connection_closed_before_the_second);
   tcase_add_test(tcase, loaded_twice_into_one_connection);
   tcase_add_test(tcase, loaded_by_two_copies_of_sqlite);
+  tcase_add_test(tcase, loaded_by_an_old_sqlite);
   suite_add_tcase(suite, tcase);
   return harness_run(suite);
 }
