@@ -8,7 +8,8 @@
 #   debug   SQLite's own assertions on (SQLITE_DEBUG), calls checked (SQLITE_ENABLE_API_ARMOR)
 #   plain   in defensive mode and without trust in the schema, as the shell has been since 3.42
 #
-# Scripts that drive the shell run once. Without npm, or out of reach of its packages, there is nothing to
+# Scripts that drive the shell run once. With QUICK=1 the debug build is spared the crash and model tests and
+# most of the differential one. Without npm, or out of reach of its packages, there is nothing to
 # run: that is said, and the exit code is 0.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -66,12 +67,17 @@ run_on() { # LIBRARY, programs
   COLFAM_SQLITE=$version COLFAM_WRAP="env LD_PRELOAD=$library" bash tests/run.sh "$@"
 }
 
-preloaded=() shell=()
+preloaded=() debugged=() shell=()
 for program in "$@"; do
   case $program in
-  *_check.*) shell+=("$program") ;;
-  *) preloaded+=("$program") ;;
+  *_check.*)
+    shell+=("$program")
+    continue
+    ;;
+  */crash_* | */model_*) [ -n "${QUICK:-}" ] || debugged+=("$program") ;;
+  *) debugged+=("$program") ;;
   esac
+  preloaded+=("$program")
 done
 
 bash tests/deps.sh newest || skip "npm is not here"
@@ -82,5 +88,6 @@ failed=0
 COLFAM_DEFENSIVE=1 run_on "$plain" "${preloaded[@]}" || failed=1
 echo "== The shell of SQLite $("$folder/bin/sqlite3" --version | cut -d' ' -f1)"
 PATH=$folder/bin:$PATH bash tests/run.sh "${shell[@]}" || failed=1
-run_on "$debug" "${preloaded[@]}" || failed=1
+if [ -n "${QUICK:-}" ]; then export COLFAM_STEPS=50000; fi
+run_on "$debug" "${debugged[@]}" || failed=1
 exit $failed
