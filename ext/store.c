@@ -1,6 +1,6 @@
-/* The registry of stores. A store is found by the canonical path that SQLite gives for the database file; one
-** in memory by the name that its connections share in the VFS memdb, or else by the address of SQLite's own
-** file object, which connections of one shared cache have in common. All lists hang below one static SQLite mutex; what is heavier than list work (engine
+/* The registry of stores. A store is found by the canonical path that SQLite gives for the database file;
+** in-memory databases by the address of SQLite's own file object, which connections of one shared cache
+** have in common. All lists hang below one static SQLite mutex; what is heavier than list work (engine
 ** calls that touch files, SQL) happens outside of it.
 **
 ** Families live as long as somebody references them: connections keep theirs until they close, so that
@@ -35,8 +35,7 @@ struct colfam_store {
   struct user *users;
   bool shared_cache; /* atomic: two of the users have one file object */
   char *path;        /* NULL in memory */
-  char *memory_name; /* in memory, shared by name; else NULL */
-  const void *token; /* in memory, not shared by name: the file object */
+  const void *token; /* in memory: the file object */
   char *dir;
   bool swept; /* no sweep is due */
   struct kv_env *env;
@@ -60,9 +59,9 @@ void colfam_store_unlock(void) {
 
 /* Where a database is. */
 struct place {
-  const char *path;        /* of a file on disk, or NULL */
-  const char *memory_name; /* of a database in memory that connections share by name, or NULL */
-  const void *file;        /* SQLite's file object */
+  const char *path; /* of a file on disk, or NULL */
+  const void *file; /* SQLite's file object */
+  const char *vfs;  /* that SQLite opened it with */
 };
 
 static int refuse_vfs(const char *name, char **message) {
@@ -83,38 +82,46 @@ static bool is_accepted(const char *vfs) {
 
 /* Whether table files may lie beside this file; the message says why not. A VFS that passes calls on need not
 ** say its name when asked for the stack's, so the one that SQLite opened the file with counts too. */
-static int check_file(sqlite3 *db, const char *database, const char *path, const char *top,
+static int check_file(sqlite3 *db, const char *database, const struct place *place,
                       char **message) {
   char *stack = NULL;
   int rc = sqlite3_file_control(db, database, SQLITE_FCNTL_VFSNAME, &stack);
   if (rc == SQLITE_OK && !stack) return SQLITE_NOMEM;
   if (rc != SQLITE_OK)
     rc = colfam_error(message, SQLITE_ERROR, "cannot tell the VFS of database %s", database);
-  else if (!is_accepted(top) || !is_accepted(stack))
-    rc = refuse_vfs(is_accepted(top) ? stack : top, message);
-  else if (sqlite3_uri_boolean(path, "immutable", 0) || sqlite3_uri_boolean(path, "nolock", 0))
+  else if (!is_accepted(place->vfs) || !is_accepted(stack))
+    rc = refuse_vfs(is_accepted(place->vfs) ? stack : place->vfs, message);
+  else if (sqlite3_uri_boolean(place->path, "immutable", 0) ||
+           sqlite3_uri_boolean(place->path, "nolock", 0))
     rc = colfam_error(message, SQLITE_ERROR,
                       "colfam does not support databases opened with immutable or nolock");
   sqlite3_free(stack);
   return rc;
 }
 
-/* Without I/O. Temporary databases and those in memory have no name, but for the VFS memdb, where a name that
-** begins with a slash is shared in the process. */
-static int find_place(sqlite3 *db, const char *database, struct place *place, sqlite3_vfs **vfs) {
-  memset(place, 0, sizeof *place);
+/* A database of the VFS memdb is shared by name, or private, as deserialized ones are. SQLite hides the name;
+** but the content of a private one can be had without a copy, or it is empty. */
+static int refuse_shared_memory(sqlite3 *db, const char *database, char **message) {
+  sqlite3_int64 size;
+  if (sqlite3_serialize(db, database, &size, SQLITE_SERIALIZE_NOCOPY) || size == 0)
+    return SQLITE_OK;
+  return colfam_error(
+      message, SQLITE_ERROR,
+      "colfam keeps the files of a database in memory with its connection, and others "
+      "share this one by its name in the VFS \"memdb\": use :memory: or a file");
+}
+
+/* Without I/O. Temporary databases and those in memory have no name, but for the VFS memdb in older versions of
+** SQLite. */
+static int find_place(sqlite3 *db, const char *database, struct place *place) {
   void *file = NULL;
-  *vfs = NULL;
+  sqlite3_vfs *vfs = NULL;
   int rc = sqlite3_file_control(db, database, SQLITE_FCNTL_FILE_POINTER, &file);
-  if (rc == SQLITE_OK) rc = sqlite3_file_control(db, database, SQLITE_FCNTL_VFS_POINTER, vfs);
-  if (rc != SQLITE_OK || !file || !*vfs) return SQLITE_ERROR;
-  place->file = file;
+  if (rc == SQLITE_OK) rc = sqlite3_file_control(db, database, SQLITE_FCNTL_VFS_POINTER, &vfs);
+  if (rc != SQLITE_OK || !file || !vfs) return SQLITE_ERROR;
   const char *name = sqlite3_db_filename(db, database);
-  if (!name || !name[0]) return SQLITE_OK;
-  if (strcmp((*vfs)->zName, "memdb") != 0)
-    place->path = name;
-  else if (name[0] == '/' && name[1])
-    place->memory_name = name;
+  bool on_disk = name && name[0] && strcmp(vfs->zName, "memdb") != 0;
+  *place = (struct place){on_disk ? name : NULL, file, vfs->zName};
   return SQLITE_OK;
 }
 
@@ -127,7 +134,6 @@ static void store_free(struct colfam_store *store) {
   }
   kv_env_free(store->env);
   sqlite3_free(store->path);
-  sqlite3_free(store->memory_name);
   sqlite3_free(store->dir);
   sqlite3_free(store);
 }
@@ -142,12 +148,10 @@ static struct colfam_store *store_new(const struct place *place) {
     store->dir = sqlite3_mprintf("%s-colfam", place->path);
   } else {
     if (kv_env_memory_new(&store->env, NULL) != KV_OK) store->env = NULL;
-    if (place->memory_name) store->memory_name = sqlite3_mprintf("%s", place->memory_name);
-    if (!place->memory_name) store->token = place->file;
+    store->token = place->file;
     store->dir = sqlite3_mprintf("/memory-colfam");
   }
-  bool named = store->path || store->memory_name || store->token;
-  if (store->env && store->dir && named) return store;
+  if (store->env && store->dir && (store->path || !place->path)) return store;
   store_free(store);
   return NULL;
 }
@@ -189,8 +193,6 @@ static void remove_user(struct colfam_store *store, const sqlite3 *db, const voi
 
 static bool is_at(const struct colfam_store *store, const struct place *place) {
   if (place->path) return store->path && strcmp(store->path, place->path) == 0;
-  if (place->memory_name)
-    return store->memory_name && strcmp(store->memory_name, place->memory_name) == 0;
   return store->token == place->file;
 }
 
@@ -240,17 +242,17 @@ static int join_or_make(const struct place *place, struct user *user, struct col
 
 int colfam_store_refuse(sqlite3 *db, const char *database, char **message) {
   struct place place;
-  sqlite3_vfs *vfs;
-  if (find_place(db, database, &place, &vfs) != SQLITE_OK)
+  if (find_place(db, database, &place) != SQLITE_OK)
     return colfam_error(message, SQLITE_ERROR, "cannot tell the file of database %s", database);
-  return place.path ? check_file(db, database, place.path, vfs->zName, message) : SQLITE_OK;
+  if (place.path) return check_file(db, database, &place, message);
+  bool memdb = strcmp(place.vfs, "memdb") == 0;
+  return memdb ? refuse_shared_memory(db, database, message) : SQLITE_OK;
 }
 
 int colfam_store_open(sqlite3 *db, const char *database, struct colfam_store **store,
                       const void **file) {
   struct place place;
-  sqlite3_vfs *vfs;
-  int rc = find_place(db, database, &place, &vfs);
+  int rc = find_place(db, database, &place);
   if (rc != SQLITE_OK) return rc;
   struct user *user = sqlite3_malloc64(sizeof *user);
   if (!user) return SQLITE_NOMEM;
@@ -264,8 +266,7 @@ int colfam_store_open(sqlite3 *db, const char *database, struct colfam_store **s
 
 bool colfam_store_is_of(const struct colfam_store *store, sqlite3 *db, const char *database) {
   struct place place;
-  sqlite3_vfs *vfs;
-  return find_place(db, database, &place, &vfs) == SQLITE_OK && is_at(store, &place);
+  return find_place(db, database, &place) == SQLITE_OK && is_at(store, &place);
 }
 
 static void free_offers(struct colfam_offer *list) {
@@ -282,8 +283,7 @@ void colfam_store_close(struct colfam_store *store, const sqlite3 *db, const voi
   remove_user(store, db, file);
   struct colfam_offer *offers = store->users ? NULL : store->offers;
   if (offers) store->offers = NULL;
-  bool wanted = store->memory_name || (store->path && store->removals);
-  bool last = !store->users && !wanted;
+  bool last = !store->users && !(store->path && store->removals);
   if (last) {
     struct colfam_store **link = &all_stores;
     while (*link != store) link = &(*link)->next;

@@ -12,15 +12,15 @@
 
 struct colfam_store;
 
-/* Refuses with a message what must be refused: files of an unknown VFS, immutable, nolock. Databases in memory
-** and temporary ones, which keep their files in memory, may have any VFS. */
+/* Refuses with a message what must be refused: files of an unknown VFS, immutable, nolock, and databases in
+** memory that are shared by name. Other databases in memory and temporary ones, which keep their files in
+** memory, may have any VFS. */
 int colfam_store_refuse(sqlite3 *db, const char *database, char **message);
 /* The store of a schema's database that is not refused, to be closed once for every time it was opened, with
 ** the *file given here. */
 int colfam_store_open(sqlite3 *db, const char *database, struct colfam_store **store,
                       const void **file);
-/* The last user's leaving frees the work that waits (jobs.h). A store of a file with removals waiting outlives its last user: the next connection goes on. So does one in
-** memory that is shared by name, since others may have the database open and not yet its tables. */
+/* The last user's leaving frees the work that waits (jobs.h). A store of a file with removals waiting outlives its last user: the next connection goes on. */
 void colfam_store_close(struct colfam_store *store, const sqlite3 *db, const void *file);
 /* Whether it is still the schema's: another file may have been attached under the name. Without I/O. */
 bool colfam_store_is_of(const struct colfam_store *store, sqlite3 *db, const char *database);
