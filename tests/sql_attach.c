@@ -222,6 +222,98 @@ START_TEST(a_busy_database_keeps_all_back) {
 }
 END_TEST
 
+/* A VFS that takes the place of unix: while failing_wal is set, nothing can be written to a file of that name. */
+static sqlite3_vfs *real_vfs;
+static const char *failing_wal;
+static sqlite3_io_methods wal_methods;
+static int (*real_write)(sqlite3_file *, const void *, int, sqlite3_int64);
+
+static int write_or_fail(sqlite3_file *file, const void *bytes, int amount, sqlite3_int64 offset) {
+  return failing_wal ? SQLITE_IOERR_WRITE : real_write(file, bytes, amount, offset);
+}
+
+static int open_watched(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
+                        int *out) {
+  (void)vfs;
+  int rc = real_vfs->xOpen(real_vfs, name, file, flags, out);
+  if (rc == SQLITE_OK && failing_wal && name && strstr(name, failing_wal)) {
+    wal_methods = *file->pMethods;
+    real_write = wal_methods.xWrite;
+    wal_methods.xWrite = write_or_fail;
+    file->pMethods = &wal_methods;
+  }
+  return rc;
+}
+
+static void watch_wal(sqlite3_vfs *vfs, const char *name) {
+  real_vfs = sqlite3_vfs_find("unix");
+  *vfs = *real_vfs;
+  vfs->pNext = NULL;
+  vfs->xOpen = open_watched;
+  ck_assert_int_eq(sqlite3_vfs_register(vfs, 1), SQLITE_OK);
+  failing_wal = name;
+  close_all();
+  open_all();
+  sql_ok(db, "PRAGMA main.journal_mode = wal; PRAGMA aux.journal_mode = wal");
+}
+
+/* SQLite commits file by file in WAL mode. When the second one fails it calls all rolled back, and the first is
+** not: the colfam tables in it must have what the ordinary ones have, with their files. */
+START_TEST(a_commit_that_fails_half_way) {
+  static sqlite3_vfs vfs;
+  make_table("main", 3);
+  make_table("aux", 3);
+  sql_ok(db, "CREATE TABLE main.o(k); INSERT INTO o SELECT k FROM main.t; CREATE TABLE aux.o(k)");
+  sql_ok(db, "INSERT INTO aux.o SELECT k FROM aux.t; PRAGMA main.journal_mode = wal;"
+             "PRAGMA aux.journal_mode = wal");
+  watch_wal(&vfs, _i ? "main.db-wal" : "aux.db-wal");
+  sql_ok(db, "SELECT * FROM main.t, aux.t; BEGIN");
+  sql_ok(db, "INSERT INTO main.t VALUES(4, 'v4'); INSERT INTO main.t(t) VALUES('compact');"
+             "INSERT INTO aux.t VALUES(4, 'v4'); INSERT INTO aux.t(t) VALUES('compact');"
+             "INSERT INTO main.o VALUES(4); INSERT INTO aux.o VALUES(4)");
+  sql_fails(db, "COMMIT", SQLITE_IOERR, NULL);
+  failing_wal = NULL;
+  ck_assert_int_eq(sqlite3_get_autocommit(db), 1);
+  ck_assert_int_eq(sql_int(db, "SELECT count(*) FROM main.o"), _i ? 3 : 4);
+  for (int i = 0; i < 2; i++) {
+    sql_same(db, "SELECT k FROM main.t ORDER BY k", "SELECT k FROM main.o ORDER BY k");
+    sql_same(db, "SELECT k FROM aux.t ORDER BY k", "SELECT k FROM aux.o ORDER BY k");
+    sql_rows(db, "SELECT f.schema, c.* FROM colfam_families f, colfam_check(f.table_name) c", "");
+    sql_ok(db, "INSERT INTO main.t VALUES(5, 'v5'); INSERT INTO aux.t VALUES(5, 'v5');"
+               "INSERT INTO main.o VALUES(5); INSERT INTO aux.o VALUES(5)");
+    sql_ok(db, "DELETE FROM main.t WHERE k = 5; DELETE FROM aux.t WHERE k = 5;"
+               "DELETE FROM main.o WHERE k = 5; DELETE FROM aux.o WHERE k = 5");
+    if (i == 0) {
+      close_all();
+      open_all();
+    }
+  }
+  ck_assert_int_eq(aux_files(), 1);
+  sqlite3_vfs_unregister(&vfs);
+}
+END_TEST
+
+/* ---- Backup */
+
+START_TEST(each_database_is_backed_up) {
+  make_table("aux", 6);
+  make_table("temp", 7);
+  sql_ok(db, "ATTACH ':memory:' AS m");
+  make_table("m", 8);
+  static const char *const names[] = {"aux", "temp", "m"};
+  for (int i = 0; i < 3; i++) {
+    char file[16], expected[8];
+    snprintf(file, sizeof file, "copy%d.db", i);
+    snprintf(expected, sizeof expected, "%d", 6 + i);
+    sql_okf(db, "SELECT * FROM colfam_backup(%Q, %Q)", sql_path(file), names[i]);
+    attach(file, "copy");
+    sql_rows(db, "SELECT count(*) FROM copy.t", expected);
+    sql_rows(db, "SELECT * FROM colfam_check('copy.t')", "");
+    sql_ok(db, "INSERT INTO copy.t VALUES(99, 'x'); DETACH copy");
+  }
+}
+END_TEST
+
 /* ---- DROP */
 
 START_TEST(drop_leaves_main_alone) {
@@ -354,6 +446,7 @@ START_TEST(names_are_resolved_as_sqlite_does) {
   sql_rows(db, "SELECT f.table_name, c.* FROM colfam_families f, colfam_check(f.table_name) c", "");
   sql_ok(db, "DROP TABLE temp.\"a b\"; CREATE TEMP VIEW \"a b\" AS SELECT 1");
   sql_fails(db, probe, SQLITE_ERROR, "no colfam table");
+  sql_fails(db, "SELECT colfam_may_exist('sqlite_master', 1)", SQLITE_ERROR, "no colfam table");
   sql_rows(db, "SELECT table_name, schema FROM colfam_families",
            "\"A B\"|main\naux.\"a b\"|aux\n\"od.d\".\"a b\"|od.d");
   sql_rows(db, "SELECT DISTINCT schema FROM colfam_stats WHERE name = 'memtable_memory' ORDER BY 1",
@@ -403,8 +496,6 @@ START_TEST(vacuum_into_takes_the_rows_that_are_in_files_not_along) {
 END_TEST
 
 /* ---- Places */
-
-static sqlite3_vfs *real_vfs;
 
 static int pass_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *out) {
   (void)vfs;
@@ -485,6 +576,8 @@ static void add_files(TCase *tc) {
   tcase_add_test(tc, attached_read_only);
   tcase_add_test(tc, a_commit_spans_all_databases);
   tcase_add_test(tc, a_busy_database_keeps_all_back);
+  tcase_add_loop_test(tc, a_commit_that_fails_half_way, 0, 2);
+  tcase_add_test(tc, each_database_is_backed_up);
 }
 
 static void add_drop(TCase *tc) {
