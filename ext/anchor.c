@@ -166,10 +166,13 @@ int colfam_anchor_begin(struct colfam_conn *conn, const char *text, struct colfa
   int rc = parse_name(text, &name, message);
   if (rc != SQLITE_OK) return rc;
   rc = find_vtab(conn, &name, &anchor->vtab, message);
+  anchor->vtab_moves = conn->vtab_moves;
   if (rc == SQLITE_OK)
     rc = hold_transaction(conn->db, anchor->vtab->database, &anchor->hold, message);
   /* The transaction may have found a newer schema, for which SQLite makes new objects. */
-  if (rc == SQLITE_OK) rc = find_vtab(conn, &name, &anchor->vtab, message);
+  if (rc == SQLITE_OK && anchor->vtab_moves != conn->vtab_moves)
+    rc = find_vtab(conn, &name, &anchor->vtab, message);
+  anchor->vtab_moves = conn->vtab_moves;
   if (rc == SQLITE_OK) rc = take_view(anchor, message);
   sqlite3_free(name.memory);
   if (rc != SQLITE_OK) colfam_anchor_end(anchor);
@@ -180,6 +183,31 @@ void colfam_anchor_end(struct colfam_anchor *anchor) {
   kv_view_unref(anchor->view);
   sqlite3_finalize(anchor->hold);
   memset(anchor, 0, sizeof *anchor);
+}
+
+void colfam_anchor_rest(struct colfam_anchor *anchor) {
+  kv_view_unref(anchor->view);
+  anchor->view = NULL;
+  anchor->batch = NULL;
+  sqlite3_reset(anchor->hold);
+}
+
+/* Whether the resting anchor's transaction could be begun again and found nothing new. */
+static bool hold_again(const struct colfam_conn *conn, struct colfam_anchor *anchor) {
+  if (!anchor->hold || anchor->vtab_moves != conn->vtab_moves) return false;
+  int rc = sqlite3_step(anchor->hold);
+  return (rc == SQLITE_ROW || rc == SQLITE_DONE) && anchor->vtab_moves == conn->vtab_moves;
+}
+
+int colfam_anchor_again(struct colfam_conn *conn, const char *name, struct colfam_anchor *anchor,
+                        char **message) {
+  if (!hold_again(conn, anchor)) {
+    colfam_anchor_end(anchor);
+    return colfam_anchor_begin(conn, name, anchor, message);
+  }
+  int rc = take_view(anchor, message);
+  if (rc != SQLITE_OK) colfam_anchor_end(anchor);
+  return rc;
 }
 
 int colfam_conn_tables(struct colfam_conn *conn, const char *database, sqlite3_stmt **names) {

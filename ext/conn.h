@@ -15,8 +15,9 @@ struct colfam_vtab;
 
 struct colfam_conn {
   sqlite3 *db;
-  bool readonly; /* existing tables can be read, nothing else (colfam_conn_restrict) */
-  int refs;      /* one a registration */
+  bool readonly;       /* existing tables can be read, nothing else (colfam_conn_restrict) */
+  int refs;            /* one a registration */
+  unsigned vtab_moves; /* counts vtab objects made and freed */
   struct colfam_vtab *planned; /* the last one that SQLite asked for a plan */
   struct colfam_vtab *vtabs;   /* all connected now */
   struct colfam_table *tables; /* all opened now */

@@ -3,6 +3,7 @@
 ** table as a SELECT does, so it has a SELECT's rules for views and triggers (no flag).
 ** Thread rule: the connection's. */
 #include <stdbool.h>
+#include <string.h>
 
 #include "api.h"
 #include "config.h"
@@ -72,8 +73,23 @@ static int probe(const struct colfam_anchor *anchor, int argc, sqlite3_value **a
   return rc;
 }
 
+static void free_anchor(void *anchor) {
+  colfam_anchor_end(anchor);
+  sqlite3_free(anchor);
+}
+
+/* The anchor of this statement's earlier calls with the same constant name, or a new one. SQLite keeps it until the
+** statement ends, as long as the name is a constant. */
+static struct colfam_anchor *anchor_of(sqlite3_context *context, bool *kept) {
+  struct colfam_anchor *anchor = sqlite3_get_auxdata(context, 0);
+  *kept = anchor != NULL;
+  if (anchor) return anchor;
+  anchor = sqlite3_malloc64(sizeof *anchor);
+  if (anchor) memset(anchor, 0, sizeof *anchor);
+  return anchor;
+}
+
 static void may_exist_function(sqlite3_context *context, int argc, sqlite3_value **argv) {
-  struct colfam_anchor anchor;
   enum kv_may_exist answer = KV_UNKNOWN;
   char *message = NULL;
   if (argc < 2 || sqlite3_value_type(argv[0]) != SQLITE_TEXT) {
@@ -81,18 +97,21 @@ static void may_exist_function(sqlite3_context *context, int argc, sqlite3_value
                          -1);
     return;
   }
+  bool kept;
+  struct colfam_anchor *anchor = anchor_of(context, &kept);
   const char *name = (const char *)sqlite3_value_text(argv[0]);
   int rc = SQLITE_NOMEM;
-  if (name) rc = colfam_anchor_begin(sqlite3_user_data(context), name, &anchor, &message);
+  if (anchor && name) rc = colfam_anchor_again(sqlite3_user_data(context), name, anchor, &message);
   if (!rc) {
-    rc = probe(&anchor, argc - 1, argv + 1, &answer, &message);
-    colfam_anchor_end(&anchor);
+    rc = probe(anchor, argc - 1, argv + 1, &answer, &message);
+    colfam_anchor_rest(anchor);
   }
   if (rc) {
     colfam_result_error(context, rc, message);
   } else if (answer != KV_UNKNOWN) {
     sqlite3_result_int(context, answer == KV_PRESENT);
   }
+  if (anchor && !kept) sqlite3_set_auxdata(context, 0, anchor, free_anchor);
 }
 
 struct function {

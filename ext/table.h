@@ -78,10 +78,16 @@ struct colfam_anchor {
   struct colfam_vtab *vtab;
   struct kv_view *view;
   struct kv_batch *batch;
+  unsigned vtab_moves; /* of the connection, when the vtab was found */
 };
 int colfam_anchor_begin(struct colfam_conn *conn, const char *name, struct colfam_anchor *anchor,
                         char **message);
 void colfam_anchor_end(struct colfam_anchor *anchor);
+/* For calls that come many times in one statement. rest lets go of all but a statement that is reset; again begins
+** anew, at little cost while no table of the connection has come or gone. end frees it in any state. */
+void colfam_anchor_rest(struct colfam_anchor *anchor);
+int colfam_anchor_again(struct colfam_conn *conn, const char *name, struct colfam_anchor *anchor,
+                        char **message);
 /* Prepares a statement that gives the names of a database's colfam tables: virtual tables beside which a
 ** t_cfmeta stands. */
 int colfam_conn_tables(struct colfam_conn *conn, const char *database, sqlite3_stmt **names);

@@ -58,6 +58,7 @@ static void free_vtab(struct colfam_vtab *vtab) {
   struct colfam_vtab **link = &vtab->conn->vtabs;
   while (*link && *link != vtab) link = &(*link)->next;
   if (*link) *link = vtab->next;
+  vtab->conn->vtab_moves++;
   if (vtab->conn->planned == vtab) vtab->conn->planned = NULL;
   colfam_table_leave(vtab);
   colfam_update_release(vtab);
@@ -83,6 +84,7 @@ static int new_vtab(sqlite3 *db, struct colfam_conn *conn, int argc, const char 
     free_vtab(vtab);
     return rc;
   }
+  conn->vtab_moves++;
   vtab->next = conn->vtabs;
   conn->vtabs = vtab;
   *out = vtab;

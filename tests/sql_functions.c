@@ -202,6 +202,52 @@ START_TEST(may_exist_in_a_view_follows_trusted_schema) {
 }
 END_TEST
 
+static void next_answer(sqlite3_stmt *stmt, int expected) {
+  ck_assert_int_eq(sqlite3_step(stmt), SQLITE_ROW);
+  ck_assert_int_eq(sqlite3_column_int(stmt, 0), expected);
+}
+
+/* What one call keeps for the next of its statement holds nothing, and follows whatever comes between. */
+START_TEST(may_exist_many_times_while_the_table_changes) {
+  sql_ok(db, "CREATE TABLE o(k); INSERT INTO o VALUES(1), (1), (1), (1), (1), (1), (1);"
+             "CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY)");
+  sqlite3 *other = sql_open(sql_path("app.db"));
+  sql_rows(db, "PRAGMA journal_mode = wal", "wal");
+  sqlite3_stmt *stmt;
+  ck_assert_int_eq(sqlite3_prepare_v2(db, "SELECT colfam_may_exist('t', k) FROM o", -1, &stmt, 0),
+                   SQLITE_OK);
+  next_answer(stmt, 0);
+  sql_ok(db, "INSERT INTO t VALUES(1)");
+  next_answer(stmt, 1);
+  sql_ok(db, "BEGIN; DELETE FROM t");
+  next_answer(stmt, 0);
+  sql_ok(db, "ROLLBACK");
+  sqlite3_reset(stmt);
+  next_answer(stmt, 1);
+  sql_ok(other, "DROP TABLE t; CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY)");
+  next_answer(stmt, 1);
+  sqlite3_reset(stmt);
+  next_answer(stmt, 0);
+  sql_ok(other, "DROP TABLE t");
+  sqlite3_reset(stmt);
+  ck_assert_int_eq(sqlite3_step(stmt), SQLITE_ERROR);
+  sqlite3_finalize(stmt);
+  sql_ok(db, "VACUUM");
+  sql_close(other);
+}
+END_TEST
+
+START_TEST(may_exist_of_names_that_are_no_constant) {
+  sql_ok(db, "CREATE VIRTUAL TABLE a USING colfam(k PRIMARY KEY); INSERT INTO a VALUES(1);"
+             "CREATE VIRTUAL TABLE b USING colfam(k PRIMARY KEY); INSERT INTO b VALUES(2)");
+  sql_rows(db,
+           "SELECT colfam_may_exist(name, 1), colfam_may_exist(name, 2) FROM"
+           " (SELECT 'a' AS name UNION ALL SELECT 'b' UNION ALL SELECT 'a')",
+           "1|0\n0|1\n1|0");
+  sql_ok(db, "VACUUM");
+}
+END_TEST
+
 START_TEST(may_exist_on_a_damaged_table_is_an_error) {
   make_numbers();
   char path[4096];
@@ -724,6 +770,8 @@ static Suite *suite(void) {
   tcase_add_test(tc, may_exist_null_or_too_long_key_is_absent);
   tcase_add_test(tc, may_exist_takes_names_as_sql_does);
   tcase_add_test(tc, may_exist_in_a_view_follows_trusted_schema);
+  tcase_add_test(tc, may_exist_many_times_while_the_table_changes);
+  tcase_add_test(tc, may_exist_of_names_that_are_no_constant);
   tcase_add_test(tc, may_exist_on_a_damaged_table_is_an_error);
   add_inspection(tc);
   add_check(tc);
