@@ -161,6 +161,18 @@ static bool recreate(struct pair *pair, const struct random_statement *statement
   return same(pair, true, false, difference);
 }
 
+static bool rename_and_back(struct pair *pair, const struct random_statement *statement,
+                            char **difference) {
+  if (!run_both(pair, statement, difference)) return false;
+  if (pair->answers[PAIR_ORACLE].rc != SQLITE_OK) return true;
+  char sql[80];
+  sqlite3_snprintf(sizeof sql, sql, "SELECT * FROM renamed");
+  struct random_statement next = {.sql = sql, .in_order = true};
+  if (!run_both(pair, &next, difference)) return false;
+  sqlite3_snprintf(sizeof sql, sql, "ALTER TABLE renamed RENAME TO %s", statement->table);
+  return run_both(pair, &next, difference);
+}
+
 /* ---- Cursors */
 
 static void cursor_release(struct pair_cursor *cursor) {
@@ -236,6 +248,7 @@ static void configure(struct pair *pair, int side) {
   const struct random_scenario *scenario = pair->scenario;
   sqlite3 *db = pair->dbs[side];
   sqlite3_extended_result_codes(db, 1);
+  sql_okf(db, "PRAGMA %s", scenario->settings);
   if (scenario->attached) {
     sql_okf(db, "ATTACH '%q-aux' AS aux", pair->paths[side]);
     sql_okf(db, "PRAGMA aux.synchronous = %s", scenario->synchronous);
@@ -315,6 +328,9 @@ bool pair_run(struct pair *pair, const struct random_statement *statement, char 
     case RANDOM_RECREATE:
       close_cursors(pair);
       return recreate(pair, statement, difference);
+    case RANDOM_RENAME:
+      close_cursors(pair);
+      return rename_and_back(pair, statement, difference);
     case RANDOM_UPKEEP:
       return run_upkeep(pair, statement, difference);
     case RANDOM_HOLDS:
@@ -329,28 +345,4 @@ bool pair_run(struct pair *pair, const struct random_statement *statement, char 
     default:
       return cursor_close(cursor, statement->rows, difference);
   }
-}
-
-/* ---- Abilities: asked before Check runs, whose assertions do not work yet */
-
-static bool can(sqlite3 *db, const char *sql) {
-  return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK;
-}
-
-void pair_abilities(struct random_abilities *abilities) {
-  const char *path = sql_path("abilities.db");
-  sqlite3 *db = NULL;
-  char *attach = sqlite3_mprintf("ATTACH '%q-aux' AS aux", path);
-  memset(abilities, 0, sizeof *abilities);
-  if (sqlite3_open(path, &db) == SQLITE_OK && sql_load(db, NULL) == SQLITE_OK) {
-    abilities->attached =
-        can(db, attach) && can(db, "CREATE VIRTUAL TABLE aux.t USING colfam(k PRIMARY KEY)");
-    abilities->temp = can(db, "CREATE VIRTUAL TABLE temp.t USING colfam(k PRIMARY KEY)");
-    abilities->key_collations =
-        can(db, "CREATE VIRTUAL TABLE n USING colfam(k TEXT COLLATE NOCASE PRIMARY KEY)");
-  }
-  sqlite3_free(attach);
-  sqlite3_close(db);
-  remove_database(path, "");
-  remove_database(path, "-aux");
 }

@@ -39,7 +39,4 @@ void pair_close(struct pair *pair);
 ** the subject does not. */
 bool pair_run(struct pair *pair, const struct random_statement *statement, char **difference);
 
-/* What the extension can do, found by trying. */
-void pair_abilities(struct random_abilities *abilities);
-
 #endif

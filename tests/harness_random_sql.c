@@ -91,10 +91,11 @@ static void upkeep(struct random_sql *g) {
 ** COMMIT. With a query open case_sensitive_like fails and still changes how LIKE is planned in the whole
 ** process (SQLite's fault). */
 static void setting(struct random_sql *g) {
-  static const char *const forms[] = {"journal_mode = delete",   "journal_mode = wal",
-                                      "journal_mode = truncate", "journal_mode = persist",
-                                      "journal_mode = memory",   "journal_mode = wal",
-                                      "case_sensitive_like = 1", "case_sensitive_like = 0"};
+  static const char *const forms[] = {
+      "journal_mode = delete",    "journal_mode = wal",      "journal_mode = truncate",
+      "journal_mode = persist",   "journal_mode = memory",   "journal_mode = wal",
+      "case_sensitive_like = 1",  "case_sensitive_like = 0", "locking_mode = normal",
+      "locking_mode = exclusive", "recursive_triggers = on", "recursive_triggers = off"};
   g->statement->kind = RANDOM_SETTING;
   random_add(g, "PRAGMA %s", RANDOM_OF(g, forms));
 }
@@ -111,16 +112,25 @@ static void recreate(struct random_sql *g) {
   random_add(g, "DROP TABLE %s", random_name(g, &g->tables[table]));
 }
 
+static void rename_and_back(struct random_sql *g) {
+  const struct random_table *table = &g->tables[random_below(g, 2)];
+  g->statement->kind = RANDOM_RENAME;
+  g->statement->table = table->name;
+  random_add(g, "ALTER TABLE %s RENAME TO renamed", random_name(g, table));
+}
+
 static void event(struct random_sql *g) {
-  uint64_t kind = random_below(g, 16);
+  uint64_t kind = random_below(g, 17);
   if (kind < 11) {
     upkeep(g);
   } else if (kind < 13) {
     setting(g);
   } else if (kind < 15) {
     reopen(g);
-  } else {
+  } else if (kind < 16) {
     recreate(g);
+  } else {
+    rename_and_back(g);
   }
   if (g->statement->kind > RANDOM_UPKEEP) memset(g->cursors, 0, sizeof g->cursors);
 }

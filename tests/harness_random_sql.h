@@ -20,13 +20,6 @@ enum {
   RANDOM_ROWS_MAX = 12
 };
 
-/* What the extension under test can do; the rest is not drawn. */
-struct random_abilities {
-  bool attached;       /* tables in attached databases */
-  bool temp;           /* tables in the temp schema */
-  bool key_collations; /* NOCASE and RTRIM on key columns */
-};
-
 struct random_column {
   const char *name;
   const char *type;      /* as declared, "" for none */
@@ -53,6 +46,7 @@ enum random_kind {
   RANDOM_VACUUM,      /* the same outside of transactions, all cursors closed */
   RANDOM_SETTING,     /* on both sides outside of transactions, all cursors closed */
   RANDOM_RECREATE,    /* on both sides DROP TABLE, all cursors closed, and CREATE by setup `rows` */
+  RANDOM_RENAME,      /* on both sides to another name, all cursors closed, and back */
   RANDOM_HOLDS,       /* on colfam's side: every row must be the integer 1 */
   RANDOM_REOPEN,      /* closes and opens the databases; the SQL is a comment */
   RANDOM_CURSOR_OPEN, /* keeps the query open after `rows` rows */
@@ -100,7 +94,8 @@ struct random_setup {
 struct random_scenario {
   const char *journal_mode;
   const char *synchronous;
-  bool on_disk; /* else in memory, where there is such a directory */
+  const char *settings; /* a PRAGMA more */
+  bool on_disk;         /* else in memory, where there is such a directory */
   bool attached;
   struct random_setup setups[RANDOM_SETUPS_MAX];
   int setup_count;
@@ -135,8 +130,7 @@ struct random_sql {
 };
 
 /* Draws the shapes of t and u and all else that is fixed for a script. */
-void random_sql_init(struct random_sql *g, uint64_t seed, const struct random_abilities *abilities,
-                     struct random_scenario *scenario);
+void random_sql_init(struct random_sql *g, uint64_t seed, struct random_scenario *scenario);
 void random_scenario_release(struct random_scenario *scenario);
 /* Draws the next statement. Statements drawn before must stay where they are. */
 void random_sql_next(struct random_sql *g, struct random_statement *statement);

@@ -38,7 +38,7 @@ void random_key_order(struct random_sql *g, const struct random_table *table, co
   }
 }
 
-static void draw_key(struct random_sql *g, struct random_table *table, bool collations) {
+static void draw_key(struct random_sql *g, struct random_table *table) {
   static const char *const names[] = {"a", "b", "c"};
   static const char *const collation[] = {"NOCASE", "RTRIM", "BINARY"};
   uint64_t kind = random_below(g, 12);
@@ -51,8 +51,7 @@ static void draw_key(struct random_sql *g, struct random_table *table, bool coll
     column->type = table->rowid ? "INTEGER" : RANDOM_OF(g, types);
     if (!table->rowid && table->key_count == 1 && !strcmp(column->type, "INTEGER"))
       column->type = "BIGINT";
-    if (collations && !table->rowid && random_once_in(g, 4))
-      column->collation = RANDOM_OF(g, collation);
+    if (!table->rowid && random_once_in(g, 4)) column->collation = RANDOM_OF(g, collation);
     column->descending = !table->rowid && random_once_in(g, table->key_count > 1 ? 2 : 5);
   }
 }
@@ -80,18 +79,16 @@ static void rotate(struct random_table *table) {
   for (int i = 0; i < table->key_count; i++) table->key[i] = (table->key[i] + 1) % (last + 1);
 }
 
-static const char *draw_schema(struct random_sql *g, const struct random_abilities *abilities) {
-  if (abilities->attached && random_once_in(g, 4)) return "aux";
-  if (abilities->temp && random_once_in(g, 8)) return "temp";
-  return "main";
+static const char *draw_schema(struct random_sql *g) {
+  static const char *const schemas[] = {"main", "main", "main", "main", "aux", "aux", "temp"};
+  return RANDOM_OF(g, schemas);
 }
 
-static void draw_table(struct random_sql *g, struct random_table *table, const char *name,
-                       const struct random_abilities *abilities) {
+static void draw_table(struct random_sql *g, struct random_table *table, const char *name) {
   memset(table, 0, sizeof *table);
   table->name = name;
-  table->schema = draw_schema(g, abilities);
-  draw_key(g, table, abilities->key_collations);
+  table->schema = draw_schema(g);
+  draw_key(g, table);
   draw_values(g, table);
   table->replaces = table->key_count && random_once_in(g, 8);
   if (random_once_in(g, 3)) rotate(table);
@@ -256,10 +253,15 @@ static void draw_scenario(struct random_sql *g, struct random_scenario *scenario
   static const char *const journal_modes[] = {"memory", "wal",      "delete", "persist",
                                               "wal",    "truncate", "delete"};
   static const char *const levels[] = {"normal", "full", "extra"};
+  static const char *const settings[] = {
+      "cache_size = 5",      "page_size = 512",           "page_size = 65536",
+      "auto_vacuum = full",  "auto_vacuum = incremental", "locking_mode = exclusive",
+      "temp_store = memory", "recursive_triggers = on"};
   memset(scenario, 0, sizeof *scenario);
   scenario->journal_mode = RANDOM_OF(g, journal_modes);
   scenario->synchronous = random_once_in(g, 8) ? RANDOM_OF(g, levels) : "off";
   scenario->on_disk = random_once_in(g, 16);
+  scenario->settings = random_once_in(g, 3) ? RANDOM_OF(g, settings) : "page_size = 4096";
   for (int i = 0; i < 2; i++) {
     const struct random_table *table = &g->tables[i];
     uint64_t state = g->random.state;
@@ -277,12 +279,11 @@ static void draw_scenario(struct random_sql *g, struct random_scenario *scenario
   if (random_once_in(g, 3)) add_common_setup(g, scenario, update_trigger);
 }
 
-void random_sql_init(struct random_sql *g, uint64_t seed, const struct random_abilities *abilities,
-                     struct random_scenario *scenario) {
+void random_sql_init(struct random_sql *g, uint64_t seed, struct random_scenario *scenario) {
   memset(g, 0, sizeof *g);
   harness_seed(&g->random, seed);
-  draw_table(g, &g->tables[0], "t", abilities);
-  draw_table(g, &g->tables[1], "u", abilities);
+  draw_table(g, &g->tables[0], "t");
+  draw_table(g, &g->tables[1], "u");
   draw_scenario(g, scenario);
 }
 

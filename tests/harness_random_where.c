@@ -252,8 +252,23 @@ static void value_term(struct random_sql *g, const struct random_table *table, c
 static void exists(struct random_sql *g, const struct random_table *table, const char *alias) {
   const char *column = random_column_name(g, table);
   static const char *const forms[] = {"r.x = ", "r.i = ", "r.y = ", "r.z > ", "r.y IS "};
-  random_add(g, "%sEXISTS (SELECT 1 FROM r WHERE %s%s.%s)", random_once_in(g, 2) ? "NOT " : "",
-             RANDOM_OF(g, forms), alias, column);
+  const char *not = random_once_in(g, 2) ? "NOT " : "";
+  const struct random_table *other = &g->tables[random_below(g, 2)];
+  switch (random_below(g, 4)) {
+    case 0:
+      random_add(g, "%sEXISTS (SELECT 1 FROM %s AS e WHERE e.%s = %s.%s)", not, other->name,
+                 random_key_name(other, 0), alias, column);
+      break;
+    case 1:
+      random_add(g, "%s.%s %sIN (SELECT e.%s FROM %s AS e)", alias, column, not,
+                 random_column_name(g, other), other->name);
+      g->list_count++;
+      g->statement->in_order = false;
+      break;
+    default:
+      random_add(g, "%sEXISTS (SELECT 1 FROM r WHERE %s%s.%s)", not, RANDOM_OF(g, forms), alias,
+                 column);
+  }
 }
 
 static void pair_of(struct random_sql *g, const struct random_table *table, const char *alias,

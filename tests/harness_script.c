@@ -11,10 +11,10 @@
 
 enum { BLANK = '\f' };
 
-void script_draw(struct script *script, uint64_t seed, const struct random_abilities *abilities) {
+void script_draw(struct script *script, uint64_t seed) {
   struct random_sql g;
   memset(script, 0, sizeof *script);
-  random_sql_init(&g, seed, abilities, &script->scenario);
+  random_sql_init(&g, seed, &script->scenario);
   for (int i = 0; i < SCRIPT_STATEMENTS; i++) {
     if (i % 50 >= 48 || i >= SCRIPT_STATEMENTS - 2) {
       random_sql_whole(&g, i % 2, &script->statements[i]);
@@ -165,8 +165,8 @@ void script_print(const struct script *script) {
   const struct random_scenario *scenario = &script->scenario;
   puts(".load build/colfam");
   if (scenario->attached) puts("ATTACH 'differential-aux.db' AS aux;");
-  printf("PRAGMA journal_mode = %s;\nPRAGMA synchronous = %s;\n", scenario->journal_mode,
-         scenario->synchronous);
+  printf("PRAGMA %s;\nPRAGMA journal_mode = %s;\nPRAGMA synchronous = %s;\n", scenario->settings,
+         scenario->journal_mode, scenario->synchronous);
   for (int i = 0; i < scenario->setup_count; i++)
     if (!scenario->setups[i].not_needed) printf("%s;\n", scenario->setups[i].sql[PAIR_SUBJECT]);
   for (int i = 0; i < SCRIPT_STATEMENTS; i++)

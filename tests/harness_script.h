@@ -13,7 +13,7 @@ struct script {
   bool left_out[SCRIPT_STATEMENTS];
 };
 
-void script_draw(struct script *script, uint64_t seed, const struct random_abilities *abilities);
+void script_draw(struct script *script, uint64_t seed);
 void script_release(struct script *script);
 /* Runs it in fresh databases; the number of the statement that differed and how (sqlite3_malloc), or
 ** SCRIPT_STATEMENTS. `errors` counts statements that failed on both sides. */

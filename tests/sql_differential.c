@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "harness_pair.h"
 #include "harness_script.h"
 
 enum { SHRINK_SECONDS = 60, STEPS = 300000 };
@@ -26,7 +25,6 @@ static struct totals {
 } * totals;
 
 static uint64_t first_seed;
-static struct random_abilities abilities;
 
 static void report(struct script *script, uint64_t seed, int failed, const char *difference) {
   printf("COLFAM_SEED=%llu: statement %d: %s\n%s", (unsigned long long)seed, failed,
@@ -47,7 +45,7 @@ START_TEST(ordinary_and_colfam_tables_answer_alike) {
   static struct script script;
   uint64_t seed = first_seed + (uint64_t)_i, errors;
   char *difference;
-  script_draw(&script, seed, &abilities);
+  script_draw(&script, seed);
   int failed = script_run(&script, &errors, &difference);
   __atomic_fetch_add(&totals->statements, (uint64_t)failed, __ATOMIC_RELAXED);
   __atomic_fetch_add(&totals->errors, errors, __ATOMIC_RELAXED);
@@ -92,11 +90,8 @@ int main(void) {
   first_seed = harness_seed_env(1);
   totals = mmap(NULL, sizeof *totals, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (totals == MAP_FAILED) return EXIT_FAILURE;
-  pair_abilities(&abilities);
   int result = run_shares((int)((wanted + SCRIPT_STATEMENTS - 1) / SCRIPT_STATEMENTS),
                           (int)number_env("COLFAM_JOBS", sysconf(_SC_NPROCESSORS_ONLN)));
-  printf("differential: attached tables %d, temp tables %d, key collations %d\n",
-         abilities.attached, abilities.temp, abilities.key_collations);
   printf("differential: %llu statements from seed %llu, %llu of them errors on both sides\n",
          (unsigned long long)totals->statements, (unsigned long long)first_seed,
          (unsigned long long)totals->errors);
