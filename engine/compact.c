@@ -1,12 +1,12 @@
-/* Jobs: a flush (memtables to one run at level 0) and a compaction (memtables and runs to one run at level
-** 1). A job reads an immutable view and writes new files; what it changes it says in an edit, which the
-** caller publishes or not (invariant 3).
+/* Jobs: a flush (memtables to one run at level 0), a compaction (memtables and runs to one run at level 1) and a
+** merge (runs to one run at level 1). A job reads an immutable view and writes new files; what it changes it
+** says in an edit, which the caller publishes or not (invariant 3).
 **
 ** Phases, a bounded step at a time:
 **
 **   MERGE   the newest entry of every key goes to the writer. A tombstone goes along unless nothing older
-**           than the output exists: never in a compaction, which takes everything, and in a flush only
-**           when the view has runs. Outputs are cut by size, so a key is in one file only.
+**           than the output exists: never in a compaction or merge, which take every run, and in a
+**           flush only when the view has runs. Outputs are cut by size, so a key is in one file only.
 **   VERIFY  every output is opened and read back whole (kv_table_verify), one file a step.
 **   DONE    entries and digest of what was handed to the writers equal those read back.
 **
@@ -44,6 +44,7 @@ struct kv_job {
   struct kv_digest read_back;
   uint64_t bytes_written;
   size_t verified; /* outputs read back */
+  uint64_t seq;    /* of the newest commit in the output */
   struct kv_edit edit;
   struct kv_write_file **handles; /* of edit.added: they hold the locks */
   size_t added_capacity;
@@ -57,6 +58,7 @@ struct kv_job {
 /* Commits that are in no file yet. */
 static bool has_log(const struct kv_job *job) {
   const struct kv_log_state *log = &job->view->log.state;
+  if (job->kind == KV_JOB_MERGE) return false;
   return job->batch || log->last_seq != log->flushed_seq;
 }
 
@@ -77,13 +79,14 @@ static kv_status open_inputs(const struct kv_job *job, struct kv_iter **inputs, 
                              struct kv_err *err) {
   const struct kv_view *view = job->view;
   const struct kv_log_window *log = &view->log;
-  size_t runs = job->kind == KV_JOB_COMPACT ? view->run_count : 0;
+  size_t runs = job->kind == KV_JOB_FLUSH ? 0 : view->run_count;
+  size_t memtables = job->kind == KV_JOB_MERGE ? 0 : log->table_count;
   kv_status status = KV_OK;
   if (job->batch) {
     status = kv_batch_iter(job->batch, &inputs[*count], err);
     if (status == KV_OK) ++*count;
   }
-  for (size_t i = 0; i < log->table_count && status == KV_OK; i++) {
+  for (size_t i = 0; i < memtables && status == KV_OK; i++) {
     status = kv_memtable_iter(log->tables[i], log->window, &inputs[*count], err);
     if (status == KV_OK) ++*count;
   }
@@ -124,7 +127,7 @@ static uint64_t estimate_entries(const struct kv_job *job) {
 /* A file that only a newer writer may work on is not rewritten. */
 static kv_status check_writers(const struct kv_job *job, struct kv_err *err) {
   const struct kv_view *view = job->view;
-  size_t count = job->kind == KV_JOB_COMPACT ? view->file_count : 0;
+  size_t count = job->kind == KV_JOB_FLUSH ? 0 : view->file_count;
   kv_status status = KV_OK;
   for (size_t i = 0; i < count && status == KV_OK; i++) {
     struct kv_table *table = NULL;
@@ -136,7 +139,7 @@ static kv_status check_writers(const struct kv_job *job, struct kv_err *err) {
 
 static kv_status list_removed(struct kv_job *job, struct kv_err *err) {
   const struct kv_view *view = job->view;
-  if (job->kind != KV_JOB_COMPACT) return KV_OK;
+  if (job->kind == KV_JOB_FLUSH || !view->file_count) return KV_OK;
   job->edit.removed = kv_alloc(view->file_count, sizeof *job->edit.removed);
   if (!job->edit.removed) return kv_fail_nomem(err);
   for (size_t i = 0; i < view->file_count; i++) {
@@ -177,8 +180,8 @@ static kv_status finish_file(struct kv_job *job, struct kv_err *err) {
     kv_file_info_release(info);
     return status;
   }
-  info->level = job->kind == KV_JOB_COMPACT ? 1 : 0;
-  info->seq = job->edit.flushed_seq;
+  info->level = job->kind == KV_JOB_FLUSH ? 0 : 1;
+  info->seq = job->seq;
   job->handles[job->edit.added_count++] = kv_table_writer_take_file(job->writer);
   job->bytes_written += info->bytes;
   kv_table_writer_free(job->writer);
@@ -318,9 +321,17 @@ static void set_config(struct kv_job *job) {
 
 static void set_flushed(struct kv_job *job, const struct kv_log_row *row) {
   const struct kv_view *view = job->view;
+  if (job->kind == KV_JOB_MERGE) {
+    job->seq = view->run_count ? view->runs[0].seq : 0;
+    job->edit.rows = -1;
+    kv_job_rebase(job, view);
+    return;
+  }
+  job->edit.flushes = true;
   job->edit.flushed_seq = row ? row->seq : view->log.state.last_seq;
   job->edit.flushed_nonce = row ? row->nonce : view->log.state.last_nonce;
   job->edit.rows = row ? row->rows : view->rows;
+  job->seq = job->edit.flushed_seq;
 }
 
 static kv_status job_start(struct kv_job *job, struct kv_err *err) {
@@ -391,21 +402,36 @@ static bool has_file(const struct kv_view *view, uint64_t id) {
   return false;
 }
 
-bool kv_job_fits(const struct kv_job *job, const struct kv_view *view) {
-  const struct kv_log_state *was = &job->view->log.state;
-  const struct kv_log_state *is = &view->log.state;
-  if (was->flushed_seq != is->flushed_seq || was->flushed_nonce != is->flushed_nonce) return false;
-  if (job->edit.flushed_seq > is->last_seq) return false;
-  if (job->kind == KV_JOB_FLUSH) return job->keep_tombstones || view->run_count == 0;
-  if (job->edit.removed_count != view->file_count) return false;
+static bool has_inputs(const struct kv_job *job, const struct kv_view *view) {
   for (size_t i = 0; i < job->edit.removed_count; i++) {
     if (!has_file(view, job->edit.removed[i])) return false;
   }
   return true;
 }
 
+static bool same_flushed(const struct kv_view *a, const struct kv_view *b) {
+  const struct kv_log_state *was = &a->log.state;
+  const struct kv_log_state *is = &b->log.state;
+  return was->flushed_seq == is->flushed_seq && was->flushed_nonce == is->flushed_nonce;
+}
+
+/* Runs that were flushed meanwhile are newer than all that a merge has read. */
+bool kv_job_fits(const struct kv_job *job, const struct kv_view *view) {
+  if (job->kind == KV_JOB_MERGE) return has_inputs(job, view);
+  if (!same_flushed(job->view, view)) return false;
+  if (job->edit.flushed_seq > view->log.state.last_seq) return false;
+  if (job->kind == KV_JOB_FLUSH) return job->keep_tombstones || view->run_count == 0;
+  return job->edit.removed_count == view->file_count && has_inputs(job, view);
+}
+
 const struct kv_edit *kv_job_edit(const struct kv_job *job) {
   return &job->edit;
+}
+
+void kv_job_rebase(struct kv_job *job, const struct kv_view *view) {
+  if (job->kind != KV_JOB_MERGE) return;
+  job->edit.flushed_seq = view->log.state.flushed_seq;
+  job->edit.flushed_nonce = view->log.state.flushed_nonce;
 }
 
 void kv_job_keep_files(struct kv_job *job) {

@@ -178,14 +178,18 @@ struct kv_edit {
   size_t added_count;
   uint64_t *removed; /* file ids */
   size_t removed_count;
+  bool
+      flushes; /* the three below say how far the log is flushed; else they change nothing in the catalog */
   uint64_t flushed_seq;
   uint64_t flushed_nonce;
   int64_t rows; /* at flushed_seq; -1 unknown */
 };
 
 enum kv_job_kind {
-  KV_JOB_FLUSH,  /* every memtable of the view becomes one run */
-  KV_JOB_COMPACT /* every memtable and every run of the view becomes one run without tombstones */
+  KV_JOB_FLUSH,   /* every memtable of the view becomes one run */
+  KV_JOB_COMPACT, /* every memtable and every run of the view becomes one run without tombstones */
+  KV_JOB_MERGE /* every run of the view becomes one, without tombstones; the log is left alone, so that
+                     flushes may be recorded while it runs */
 };
 struct kv_job;
 /* Holds a reference to the view. */
@@ -208,9 +212,12 @@ void kv_job_progress(const struct kv_job *job, uint64_t *done, uint64_t *total);
 /* "write" or "verify", what the next step does, or "done"; static. */
 const char *kv_job_phase(const struct kv_job *job);
 /* Whether the job's inputs are still live in a later view of its family, so that its edit can be recorded there:
-** the same commit is flushed, and every file that it read is named, for a compaction no other one too. That
-** its last commit is still the view's, which nonces tell, is the caller's to check. */
+** every file that it read is named, and for a flush or a compaction the same commit is flushed, for a
+** compaction no other file is named. That its last commit is still the view's, which nonces tell, is the
+** caller's to check. */
 bool kv_job_fits(const struct kv_job *job, const struct kv_view *view);
+/* To be recorded over this view, which it fits: the edit of a merge takes the view's flushed mark. */
+void kv_job_rebase(struct kv_job *job, const struct kv_view *view);
 /* The edit of a finished job. With nothing to do it adds and removes nothing and flushed_* are the
 ** view's. */
 const struct kv_edit *kv_job_edit(const struct kv_job *job);

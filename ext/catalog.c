@@ -761,6 +761,7 @@ int colfam_catalog_publish(struct colfam_catalog *catalog, const struct kv_edit 
     rc = delete_file(catalog, edit->removed[i], message);
   for (size_t i = 0; rc == SQLITE_OK && i < edit->added_count; i++)
     rc = colfam_catalog_put_file(catalog, &edit->added[i], message);
+  if (!edit->flushes) return rc;
   if (rc == SQLITE_OK)
     rc = put_meta(catalog, "flushed_seq", (sqlite3_int64)edit->flushed_seq, message);
   if (rc == SQLITE_OK)

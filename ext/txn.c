@@ -268,7 +268,8 @@ static bool is_idle(const struct kv_view *base, const struct kv_edit *edit) {
 /* Whether the job that counts has done what the command asks for. One that was offered may have been computed
 ** from an older view than the base. */
 static bool has_done(const struct colfam_txn *txn, enum kv_job_kind kind) {
-  return txn->jobs && (txn->jobs->kind == KV_JOB_COMPACT || kind == KV_JOB_FLUSH) &&
+  return txn->jobs && edit_of(txn)->flushes &&
+         (txn->jobs->kind == KV_JOB_COMPACT || kind == KV_JOB_FLUSH) &&
          edit_of(txn)->flushed_seq >= kv_view_log(txn->base)->last_seq;
 }
 

@@ -117,7 +117,7 @@ static size_t find_file(const struct catalog *catalog, uint64_t id) {
 
 kv_status catalog_publish(struct catalog *catalog, const struct kv_edit *edit,
                           uint64_t flushed_seq) {
-  if (catalog->log.flushed_seq != flushed_seq) return KV_BUSY;
+  if (edit->flushes && catalog->log.flushed_seq != flushed_seq) return KV_BUSY;
   for (size_t i = 0; i < edit->removed_count; i++) {
     if (find_file(catalog, edit->removed[i]) == catalog->file_count) return KV_BUSY;
   }
@@ -131,6 +131,7 @@ kv_status catalog_publish(struct catalog *catalog, const struct kv_edit *edit,
   for (size_t i = 0; i < edit->added_count; i++) {
     copy_file(&catalog->files[catalog->file_count++], &edit->added[i]);
   }
+  if (!edit->flushes) return KV_OK;
   catalog->purged_seq = catalog->log.flushed_seq; /* some dead rows stay */
   catalog->log.flushed_seq = edit->flushed_seq;
   catalog->log.flushed_nonce = edit->flushed_nonce;
@@ -255,6 +256,7 @@ static void remember_dropped(struct store *store, const struct kv_edit *edit) {
 
 kv_status store_publish(struct store *store, struct kv_job *job, uint64_t flushed_seq) {
   const struct kv_edit *edit = kv_job_edit(job);
+  kv_job_rebase(job, store->view);
   kv_status status = catalog_publish(&store->catalog, edit, flushed_seq);
   if (status == KV_OK) {
     remember_dropped(store, edit);

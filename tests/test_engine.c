@@ -373,7 +373,8 @@ static void drop_job(struct world *world) {
 static void work_on_job(struct world *world) {
   bool done = false;
   if (!world->job) {
-    enum kv_job_kind kind = below(world, 2) ? KV_JOB_COMPACT : KV_JOB_FLUSH;
+    static const enum kv_job_kind kinds[] = {KV_JOB_FLUSH, KV_JOB_COMPACT, KV_JOB_MERGE};
+    enum kv_job_kind kind = kinds[below(world, 3)];
     world->job_flushed_seq = kv_view_log(world->store.view)->flushed_seq;
     CHECK(world, kv_job_new(world->store.view, kind, &world->job, NULL) == KV_OK);
     kv_job_set_file_bytes(world->job, 2048 + below(world, 40000));
