@@ -106,7 +106,7 @@ START_TEST(command_errors_name_table_and_option) {
   static const char *const bad[][2] = {
       {"'value_bytes=1'",
        "table t: option value_bytes cannot be '1': allowed are 4096 in this version"},
-      {"'comparator=reverse'", "table t: option comparator cannot be 'reverse'"},
+      {"'comparator=reverse'", "table t: option comparator is fixed at CREATE"},
       {"'filter_bits=99'", "table t: option filter_bits cannot be '99': allowed are 0 to 20"},
       {"'speed=fast'", "table t: unknown option speed: the options are compression,"},
       {"'faster'", "table t: unknown command \"faster\""},
