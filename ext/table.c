@@ -122,13 +122,18 @@ int colfam_table_settle_options(struct colfam_table *table, char **message) {
 
 static int refuse_encoding(sqlite3 *db, const char *label, char **message) {
   sqlite3_stmt *statement;
-  bool utf8 = true;
+  bool told = false, utf8 = false;
   int rc = sqlite3_prepare_v2(db, "PRAGMA encoding", -1, &statement, NULL);
-  if (rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
+  if (rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW) {
+    told = true;
     utf8 = sqlite3_stricmp((const char *)sqlite3_column_text(statement, 0), "UTF-8") == 0;
+  }
   if (rc == SQLITE_OK) rc = sqlite3_finalize(statement);
   if (rc != SQLITE_OK) return colfam_error(message, rc, "%s", sqlite3_errmsg(db));
   if (utf8) return SQLITE_OK;
+  if (!told)
+    return colfam_error(message, SQLITE_AUTH,
+                        "not authorized: the application's authorizer ignores PRAGMA encoding");
   return colfam_error(
       message, SQLITE_ERROR,
       "table %s: colfam tables in UTF-16 databases are not supported in this version: use "

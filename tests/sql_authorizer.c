@@ -346,6 +346,23 @@ START_TEST(commits_work_and_files_stay_without_pragmas) {
 }
 END_TEST
 
+static int ignore_encoding(void *unused, int action, const char *first, const char *second,
+                           const char *database, const char *trigger) {
+  (void)unused, (void)second, (void)database, (void)trigger;
+  return action == SQLITE_PRAGMA && !strcmp(first, "encoding") ? SQLITE_IGNORE : SQLITE_OK;
+}
+
+START_TEST(encoding_that_cannot_be_asked_is_an_error) {
+  db = sql_open(sql_path("wide.db"));
+  sql_ok(db, "PRAGMA encoding = 'UTF-16'; CREATE TABLE o(x)");
+  sqlite3_set_authorizer(db, ignore_encoding, NULL);
+  sql_fails(db, "CREATE VIRTUAL TABLE t USING colfam(k TEXT PRIMARY KEY)", SQLITE_AUTH, "encoding");
+  sqlite3_set_authorizer(db, NULL, NULL);
+  sql_rows(db, "SELECT count(*) FROM sqlite_schema", "1");
+  sql_close(db);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("sql_authorizer");
   TCase *tc = tcase_create("authorizer");
@@ -353,6 +370,7 @@ int main(void) {
   tcase_add_loop_test(tc, questions_denied, 0, BLOCKS);
   tcase_add_loop_test(tc, questions_ignored, 0, BLOCKS);
   tcase_add_loop_test(tc, refusal_comes_with_the_first_write, 0, 2);
+  tcase_add_test(tc, encoding_that_cannot_be_asked_is_an_error);
   tcase_add_test(tc, refusal_inside_a_transaction_undoes_it_at_commit);
   tcase_add_loop_test(tc, commits_work_and_files_stay_without_pragmas, 0, 2);
   suite_add_tcase(suite, tc);
