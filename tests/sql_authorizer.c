@@ -1,7 +1,7 @@
-/* An application's authorizer. A script runs on a colfam table and on its ordinary twin in one database; every
-** question that SQLite asks the authorizer meanwhile, also for the statements on shadow tables, is answered
-** once with SQLITE_DENY and once with SQLITE_IGNORE. Each step then works as on the twin, or fails with
-** SQLITE_AUTH: never wrong rows, never half of a commit; without the authorizer all works on. */
+/* An application's authorizer. A script runs on a colfam table and on its ordinary twin in one database;
+** every question that SQLite asks the authorizer meanwhile, also for the statements on shadow tables, is
+** answered once with SQLITE_DENY and once with SQLITE_IGNORE. Each step then works as on the twin, or fails
+** with SQLITE_AUTH: never wrong rows, never half of a commit; without the authorizer all works on. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -263,7 +263,7 @@ static void answer(int block, int answer_with) {
   collect_questions();
   ck_assert_uint_lt(asked_count, BLOCKS * BLOCK);
   for (int i = 0; i < 2 * BLOCK; i++) {
-    target = (size_t)(block * BLOCK + i / 2);
+    target = (size_t)block * BLOCK + (size_t)i / 2;
     if (target >= asked_count) break;
     verdict = answer_with;
     if (crashes_sqlite()) continue;

@@ -1,5 +1,6 @@
 /* What an application may do right after any use of a colfam table: no statement, lock, transaction or
-** snapshot of ours is left that an ordinary table would not leave. And its hooks, its ways to load and close. */
+** snapshot of ours is left that an ordinary table would not leave. And its hooks, its ways to load and
+** close. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* SQLite's own file fails: a VFS of the test makes the nth write, sync or truncation fail, as a full disk or a
-** broken one. A script over a colfam table and its ordinary twin is done or undone as a whole; afterwards all
+/* SQLite's own file fails: a VFS of the test makes the nth write, sync or truncation fail, as a full disk or
+** a broken one. A script over a colfam table and its ordinary twin is done or undone as a whole; afterwards all
 ** works. (Failing table files: test_table_faults and others.) */
 #include <stdbool.h>
 #include <stdlib.h>

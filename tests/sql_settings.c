@@ -1,5 +1,5 @@
-/* Settings of the database and of the connection: the same workload on a colfam table and on its ordinary twin
-** gives the same rows under each, in this connection and in one that comes later. */
+/* Settings of the database and of the connection: the same workload on a colfam table and on its ordinary
+** twin gives the same rows under each, in this connection and in one that comes later. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -41,7 +41,8 @@ static char *text_for(const char *text, char side, int form) {
   return sqlite3_str_finish(sql);
 }
 
-/* What a statement gave (total_changes() within a transaction, since its COMMIT counts shadow tables), with the tables' names taken out of it. */
+/* What a statement gave, with the tables' names taken out of it. total_changes() only within a transaction,
+** since a COMMIT counts shadow rows. */
 static char *outcome(const char *text, char side, int form, bool counts) {
   char *sql = text_for(text, side, form), *message = NULL;
   int before = sqlite3_total_changes(db);
