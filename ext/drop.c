@@ -47,9 +47,9 @@ static void note_files(struct colfam_drop *drop) {
     drop->ids[drop->count] = kv_view_file(txn->base, drop->count)->id;
 }
 
-/* Where a DROP joins the transaction. The eponymous table belongs to main, so that writing to it takes main's
-** write lock: right for a table of main, which has it. Others join by a table in temp, whose lock nobody else
-** can have. */
+/* Where a DROP joins the transaction. The eponymous table belongs to main, so that writing to it takes
+** main's write lock: right for a table of main, which has it. Others join by a table in temp, whose lock
+** nobody else can have. */
 struct door {
   const char *schema;
   bool there; /* our table is; in main it always is */
@@ -77,8 +77,8 @@ static int find_door(sqlite3 *db, const struct colfam_table *table, struct door 
   return sqlite3_finalize(found);
 }
 
-/* Two rows make SQLite open a savepoint for the statement, which it tells a table that CREATE has joined to the
-** transaction. Before that, it would not tell it of a ROLLBACK TO an older one. */
+/* Two rows make SQLite open a savepoint for the statement, which it tells a table that CREATE has joined to
+** the transaction. Before that, it would not tell it of a ROLLBACK TO an older one. */
 static int join(sqlite3 *db, const struct door *door) {
   int rc = SQLITE_OK;
   if (!door->there)
@@ -92,8 +92,8 @@ static int join(sqlite3 *db, const struct door *door) {
 }
 
 /* Without callbacks a DROP leaves its files behind, and can only be had while no writes are pending: nobody
-** would commit or forget them if the DROP is undone. SQLite shows no text of a failing xDestroy, but its log
-** does. */
+** would commit or forget them if the DROP is undone. SQLite shows no text of a failing xDestroy, but its
+** log does. */
 static int drop_without_callbacks(struct colfam_table *table, const struct door *door,
                                   char **message) {
   if (!table->txn) return SQLITE_OK;

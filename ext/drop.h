@@ -15,8 +15,8 @@
 /* Registers colfam_drops on the connection. */
 int colfam_drops_register(struct colfam_conn *conn);
 /* Called by xDestroy before the shadow tables go: remembers the table's files. While the application has a
-** table or view named colfam_drops there, files stay behind as orphans, and a table with pending writes cannot be
-** dropped. */
+** table or view named colfam_drops there, files stay behind as orphans, and a table with pending writes
+** cannot be dropped. */
 int colfam_drops_add(struct colfam_table *table, char **message);
 /* Whether the transaction in progress has dropped it. */
 bool colfam_drops_has(const struct colfam_conn *conn, const struct colfam_table *table);

@@ -80,8 +80,8 @@ static bool is_accepted(const char *vfs) {
   return known;
 }
 
-/* Whether table files may lie beside this file; the message says why not. A VFS that passes calls on need not
-** say its name when asked for the stack's, so the one that SQLite opened the file with counts too. */
+/* Whether table files may lie beside this file; the message says why not. A VFS that passes calls on need
+** not say its name when asked for the stack's, so the one that SQLite opened the file with counts too. */
 static int check_file(sqlite3 *db, const char *database, const struct place *place,
                       char **message) {
   char *stack = NULL;
@@ -99,8 +99,8 @@ static int check_file(sqlite3 *db, const char *database, const struct place *pla
   return rc;
 }
 
-/* A database of the VFS memdb is shared by name, or private, as deserialized ones are. SQLite hides the name;
-** but the content of a private one can be had without a copy, or it is empty. */
+/* A database of the VFS memdb is shared by name, or private, as deserialized ones are. SQLite hides the
+** name; but the content of a private one can be had without a copy, or it is empty. */
 static int refuse_shared_memory(sqlite3 *db, const char *database, char **message) {
   sqlite3_int64 size;
   if (sqlite3_serialize(db, database, &size, SQLITE_SERIALIZE_NOCOPY) || size == 0)
@@ -111,8 +111,8 @@ static int refuse_shared_memory(sqlite3 *db, const char *database, char **messag
       "share this one by its name in the VFS \"memdb\": use :memory: or a file");
 }
 
-/* Without I/O. Temporary databases and those in memory have no name, but for the VFS memdb in older versions of
-** SQLite. */
+/* Without I/O. Temporary databases and those in memory have no name, but for the VFS memdb in older
+** versions of SQLite. */
 static int find_place(sqlite3 *db, const char *database, struct place *place) {
   void *file = NULL;
   sqlite3_vfs *vfs = NULL;

@@ -13,19 +13,20 @@
 struct colfam_store;
 
 /* Refuses with a message what must be refused: files of an unknown VFS, immutable, nolock, and databases in
-** memory that are shared by name. Other databases in memory and temporary ones, which keep their files in
-** memory, may have any VFS. */
+** memory that are shared by name. Other databases in memory and temporary ones, which keep their files
+** there too, may have any VFS. */
 int colfam_store_refuse(sqlite3 *db, const char *database, char **message);
-/* The store of a schema's database that is not refused, to be closed once for every time it was opened, with
-** the *file given here. */
+/* The store of a schema's database that is not refused, to be closed once for every time it was opened,
+** with the *file given here. */
 int colfam_store_open(sqlite3 *db, const char *database, struct colfam_store **store,
                       const void **file);
-/* The last user's leaving frees the work that waits (jobs.h). A store of a file with removals waiting outlives its last user: the next connection goes on. */
+/* The last user's leaving frees the work that waits (jobs.h). A store of a file with removals waiting
+** outlives its last user: the next connection goes on. */
 void colfam_store_close(struct colfam_store *store, const sqlite3 *db, const void *file);
 /* Whether it is still the schema's: another file may have been attached under the name. Without I/O. */
 bool colfam_store_is_of(const struct colfam_store *store, sqlite3 *db, const char *database);
-/* Whether connections that have it open are of one SQLite shared cache. There only the locks on shadow tables
-** keep snapshots apart, so every statement has to read them. */
+/* Whether connections that have it open are of one SQLite shared cache. There only the locks on shadow
+** tables keep snapshots apart, so every statement has to read them. */
 bool colfam_store_shares_cache(struct colfam_store *store);
 
 struct kv_env *colfam_store_env(struct colfam_store *store);
@@ -59,8 +60,8 @@ struct colfam_removal {
 };
 /* Whether a view of any table of this process names the file, or it waits for its removal. */
 bool colfam_store_knows_file(struct colfam_store *store, uint64_t id);
-/* A sweep of the directory (sweep.h) is due at first, and when wanted. Taking it says whether, and that it is
-** being done. */
+/* A sweep of the directory (sweep.h) is due at first, and when wanted. Taking it says whether, and that
+** it is being done. */
 bool colfam_store_take_sweep(struct colfam_store *store);
 void colfam_store_want_sweep(struct colfam_store *store);
 /* Takes the whole list away / gives one back (front), so that it is worked on without the lock. */

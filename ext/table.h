@@ -1,7 +1,7 @@
 /* One colfam table of one schema as one connection sees it, found by schema, store and uuid (a copy of a
-** database has the same uuids, and the same file may be attached twice): shared by all vtab objects that SQLite
-** makes for it (DDL makes new ones in the middle of a transaction). Holds the cached view, the prepared
-** statements on the shadow tables (catalog.h) and the transaction in progress (txn.h). */
+** database has the same uuids, and the same file may be attached twice): shared by all vtab objects that
+** SQLite makes for it (DDL makes new ones in the middle of a transaction). Holds the cached view, the
+** prepared statements on the shadow tables (catalog.h) and the transaction in progress (txn.h). */
 #ifndef COLFAM_TABLE_H
 #define COLFAM_TABLE_H
 
@@ -45,8 +45,8 @@ int colfam_table_follow_name(struct colfam_table *table, const struct colfam_vta
 int colfam_table_refuse_place(sqlite3 *db, const char *database, const char *label, char **message);
 /* The vtab leaves; the table goes with the last vtab, unless a transaction still holds it. */
 void colfam_table_leave(struct colfam_vtab *vtab);
-/* The connection's table of this uuid in a database, whatever its name and without a vtab; opened when needed.
-** NULL when the database has none. */
+/* The connection's table of this uuid in a database, whatever its name and without a vtab; opened when
+** needed. NULL when the database has none. */
 int colfam_table_by_uuid(struct colfam_conn *conn, const char *database, const uint8_t uuid[16],
                          struct colfam_table **table, char **message);
 /* Lets go of what a table without vtab objects must not hold: statements, the cached view. */
@@ -66,8 +66,8 @@ void colfam_table_forget_view(struct colfam_table *table);
 ** follows when the transaction has ended. */
 int colfam_table_settle_options(struct colfam_table *table, char **message);
 int colfam_table_data_version(struct colfam_table *table, unsigned *version);
-/* The first column of `PRAGMA <database>.<name>` as text; "" when the application's authorizer does not let us
-** ask. */
+/* The first column of `PRAGMA <database>.<name>` as text; "" when the application's authorizer does not
+** let us ask. */
 int colfam_table_pragma(struct colfam_table *table, const char *name, char *text, size_t size,
                         char **message);
 

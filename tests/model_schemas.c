@@ -1,6 +1,6 @@
-/* Tables in main, in an attached file, in an attached database in memory and in temp, against SQLite itself:
-** each colfam table t has an ordinary twin o in its schema, the same random statements go to both, in the same
-** transactions. After every step both have the same rows.
+/* Tables in main, in an attached file, in an attached database in memory and in temp, against SQLite
+** itself: each colfam table t has an ordinary twin o in its schema, the same random statements go to
+** both, in the same transactions. After every step both have the same rows.
 **
 ** What happens at random: writes, nested savepoints, DROP and CREATE and RENAME in them, flushes and
 ** compactions, commits that span databases and those that fail behind a reader, DETACH and ATTACH, VACUUM,

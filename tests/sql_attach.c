@@ -1,6 +1,6 @@
-/* colfam tables in attached databases: DETACH right after any use, files attached under other names, twice, as
-** copies and read-only, DROP without main's lock, removal by the schema's own journal mode, names and places.
-** What random statements do on them: model_schemas. */
+/* colfam tables in attached databases: DETACH right after any use, files attached under other names, twice,
+** as copies and read-only, DROP without main's lock, removal by the schema's own journal mode, names and
+** places. What random statements do on them: model_schemas. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,7 +222,8 @@ START_TEST(a_busy_database_keeps_all_back) {
 }
 END_TEST
 
-/* A VFS that takes the place of unix: while failing_wal is set, nothing can be written to a file of that name. */
+/* A VFS that takes the place of unix: while failing_wal is set, nothing can be written to a file that is
+** called so. */
 static sqlite3_vfs *real_vfs;
 static const char *failing_wal;
 static sqlite3_io_methods wal_methods;
@@ -257,8 +258,8 @@ static void watch_wal(sqlite3_vfs *vfs, const char *name) {
   sql_ok(db, "PRAGMA main.journal_mode = wal; PRAGMA aux.journal_mode = wal");
 }
 
-/* SQLite commits file by file in WAL mode. When the second one fails it calls all rolled back, and the first is
-** not: the colfam tables in it must have what the ordinary ones have, with their files. */
+/* SQLite commits file by file in WAL mode. When the second one fails it calls all rolled back, and the
+** first is not: the colfam tables in it must have what the ordinary ones have, with their files. */
 START_TEST(a_commit_that_fails_half_way) {
   static sqlite3_vfs vfs;
   make_table("main", 3);
@@ -398,8 +399,8 @@ START_TEST(the_table_in_temp_stays_while_it_is_needed) {
 }
 END_TEST
 
-/* A compaction's old file and a dropped table's go with the commit that the mode of their own database needs,
-** whatever main's is. */
+/* A compaction's old file and a dropped table's go with the commit that the mode of their own database
+** needs, whatever main's is. */
 START_TEST(files_go_as_the_schemas_own_journal_says) {
   static const char *const modes[] = {"wal", "delete", "truncate", "persist", "memory", "off"};
   sql_okf(db, "PRAGMA main.journal_mode = %s", modes[5 - _i]);

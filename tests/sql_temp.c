@@ -1,5 +1,5 @@
-/* colfam tables in databases that live in memory: temp, ':memory:' attached, the VFS memdb. Their files are in
-** memory too and given back when a table is dropped or compacted. What random statements do on them:
+/* colfam tables in databases that live in memory: temp, ':memory:' attached, the VFS memdb. Their files
+** are in memory too and given back when a table is dropped or compacted. What random statements do on them:
 ** model_schemas. */
 #include <malloc.h>
 #include <stdio.h>
