@@ -188,6 +188,62 @@ START_TEST(attached_read_only) {
 }
 END_TEST
 
+START_TEST(attach_and_detach_inside_a_transaction) {
+  make_table("main", 2);
+  make_table("aux", 2);
+  sql_ok(db, "BEGIN; INSERT INTO main.t VALUES(3, 'v3')");
+  attach("second.db", "later");
+  make_table("later", 2);
+  sql_fails(db, "DETACH later", SQLITE_ERROR, "locked");
+  sql_ok(db, "DETACH aux; SAVEPOINT s; DELETE FROM later.t; ROLLBACK TO s; COMMIT; DETACH later");
+  sql_rows(db, "SELECT count(*) FROM t", "3");
+  attach("second.db", "aux");
+  sql_rows(db, "SELECT count(*) FROM aux.t", "2");
+}
+END_TEST
+
+START_TEST(main_under_another_name) {
+  ck_assert_int_eq(sqlite3_db_config(db, SQLITE_DBCONFIG_MAINDBNAME, "app"), SQLITE_OK);
+  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY); INSERT INTO app.t VALUES(1)");
+  sql_rows(db,
+           "SELECT colfam_may_exist('t', 1), colfam_may_exist('main.t', 1),"
+           " colfam_may_exist('app.t', 1)",
+           "1|1|1");
+  sql_rows(db, "SELECT table_name, schema, rows FROM colfam_families", "app.t|app|1");
+  sql_ok(db, "INSERT INTO t(t) VALUES('flush'); BEGIN; INSERT INTO main.t VALUES(2)");
+  sql_ok(db, "SAVEPOINT s; DROP TABLE t; ROLLBACK TO s; COMMIT");
+  sql_rows(db, "SELECT count(*) FROM main.t", "2");
+  sql_ok(db, "ALTER TABLE t RENAME TO u; DROP TABLE u");
+  ck_assert_int_eq(files_on_disk(sql_path("main.db")), 0);
+}
+END_TEST
+
+/* SQLite frees a shared schema with its last connection only. */
+START_TEST(attached_in_a_shared_cache) {
+  char *sql = sqlite3_mprintf("ATTACH 'file:%s?cache=shared' AS aux", sql_path("aux.db"));
+  sqlite3 *other = sql_open(sql_path("other.db"));
+  sql_ok(db, "DETACH aux");
+  sql_ok(db, sql);
+  sql_ok(other, sql);
+  make_table("aux", 3);
+  sql_rows(other, "SELECT count(*) FROM aux.t", "3");
+  sql_ok(other, "INSERT INTO aux.t VALUES(4, 'v4'); INSERT INTO aux.t(t) VALUES('compact')");
+  sql_rows(db, "SELECT count(*) FROM aux.t", "4");
+  sql_ok(db, "BEGIN; DELETE FROM aux.t WHERE k = 1");
+  sql_rows(other, "SELECT count(*) FROM aux.t", "4");
+  sql_ok(db, "COMMIT");
+  sql_rows(other, "SELECT count(*) FROM aux.t", "3");
+  sql_ok(other, "DETACH aux");
+  sql_rows(db, "SELECT count(*) FROM aux.t", "3");
+  sql_ok(other, sql);
+  sql_rows(other, "SELECT count(*) FROM aux.t", "3");
+  sqlite3_free(sql);
+  sql_close(other);
+  sql_ok(db, "DROP TABLE aux.t");
+  ck_assert_int_eq(aux_files(), 0);
+}
+END_TEST
+
 /* ---- Commits over several databases */
 
 START_TEST(a_commit_spans_all_databases) {
@@ -575,6 +631,9 @@ static void add_files(TCase *tc) {
   tcase_add_test(tc, one_file_under_two_names);
   tcase_add_test(tc, the_main_file_attached_too);
   tcase_add_test(tc, attached_read_only);
+  tcase_add_test(tc, attach_and_detach_inside_a_transaction);
+  tcase_add_test(tc, main_under_another_name);
+  tcase_add_test(tc, attached_in_a_shared_cache);
   tcase_add_test(tc, a_commit_spans_all_databases);
   tcase_add_test(tc, a_busy_database_keeps_all_back);
   tcase_add_loop_test(tc, a_commit_that_fails_half_way, 0, 2);
