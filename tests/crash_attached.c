@@ -1,7 +1,7 @@
 /* Death at named places (ext/killpoint.h) of commits that span two database files. A child writes numbered
 ** transactions to an ordinary table and a colfam table of main and of an attached file, acknowledges each
 ** through a pipe, and dies by SIGKILL. Afterwards the two tables of each file have the same rows, of all that
-** was acknowledged and of at most one transaction more; with rollback journals it is the same one in both files.
+** was acknowledged and of at most one transaction more; with rollback journals it is the same one in both.
 ** Temporary tables of the child take part and must not be in the way. */
 #include <errno.h>
 #include <signal.h>
