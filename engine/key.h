@@ -44,8 +44,8 @@ void kv_key_append(struct kv_buf *key, struct kv_key_part part, const struct kv_
 
 /* Reads one column from *key and moves *key behind it. A number that fits int64 comes back as
 ** KV_INTEGER, else KV_REAL, and a text folded: what the bytes lose is kept by the row. Text and blobs are
-** borrowed from the key when possible, else copied into `scratch` (cleared by the caller; grows, earlier results
-** into the same scratch move: decode one column at a time or use one scratch a column).
+** borrowed from the key when possible, else copied into `scratch` (cleared by the caller; grows, earlier
+** results into the same scratch move: decode one column at a time or use one scratch a column).
 ** KV_CORRUPT when the bytes are no key. */
 kv_status kv_key_decode(struct kv_slice *key, struct kv_key_part part, struct kv_buf *scratch,
                         struct kv_datum *value, struct kv_err *err);

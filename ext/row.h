@@ -1,5 +1,6 @@
 /* Rows as bytes: affinity on the way in, the key of kv_key_append, and a value that keeps the other
-** columns and what key bytes lose (integer or real, the sign of zero, what a collation folds). Layout in ext/README.md, Row. */
+** columns and what key bytes lose (integer or real, the sign of zero, what a collation folds). Layout in
+** ext/README.md, Row. */
 #ifndef COLFAM_ROW_H
 #define COLFAM_ROW_H
 

@@ -48,8 +48,8 @@ bool colfam_options_known(const char *name);
 ** comparator all but the default) give SQLITE_ERROR with a message that lists what is allowed. */
 int colfam_options_set(struct colfam_options *options, const char *name, const char *value,
                        char **message);
-/* The same for a command's text "name=value", blanks allowed around both. What is fixed at CREATE is refused. *name
-** (static) and value are how t_cfmeta has it. */
+/* The same for a command's text "name=value", blanks allowed around both. What is fixed at CREATE is refused.
+** *name (static) and value are how t_cfmeta has it. */
 int colfam_options_change(struct colfam_options *options, const char *text, const char **name,
                           char value[64], char **message);
 /* The i-th option's name and its value as text for t_cfmeta ("zstd:3"); NULL past the last. */

@@ -1,5 +1,5 @@
-/* Rowids when the largest one is taken: SQLite then tries others at random, a hundred times. Chance is taken out
-** here: this program has sqlite3_randomness itself. */
+/* Rowids when the largest one is taken: SQLite then tries others at random, a hundred times. Chance is taken
+** out here: this program has sqlite3_randomness itself. */
 #include <string.h>
 
 #include "harness_sql.h"

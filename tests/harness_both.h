@@ -1,5 +1,5 @@
-/* One statement on an ordinary table `o` and a colfam table `t` of the same columns in one database: both must
-** answer alike. */
+/* One statement on an ordinary table `o` and a colfam table `t` of the same columns in one database: both
+** must answer alike. */
 #ifndef HARNESS_BOTH_H
 #define HARNESS_BOTH_H
 

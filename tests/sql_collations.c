@@ -1,6 +1,6 @@
-/* Keys with COLLATE NOCASE and RTRIM, single and composite, in both directions: every statement on an ordinary
-** table WITHOUT ROWID and on a colfam table of the same columns, with rows in the batch, in the log, in files,
-** and in all of them. */
+/* Keys with COLLATE NOCASE and RTRIM, single and composite, in both directions: every statement on an
+** ordinary table WITHOUT ROWID and on a colfam table of the same columns, with rows in the batch, in the log,
+** in files, and in all of them. */
 #include <stdbool.h>
 #include <string.h>
 

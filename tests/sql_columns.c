@@ -1,5 +1,5 @@
-/* What CREATE VIRTUAL TABLE promises of columns and keys: types, NOT NULL, names, the rowid and its alias. Each
-** statement runs on an ordinary table and on a colfam table of the same columns. */
+/* What CREATE VIRTUAL TABLE promises of columns and keys: types, NOT NULL, names, the rowid and its alias.
+** Each statement runs on an ordinary table and on a colfam table of the same columns. */
 #include <math.h>
 #include <string.h>
 

@@ -379,72 +379,6 @@ START_TEST(encodings_are_as_documented) {
 }
 END_TEST
 
-static void assert_folds(kv_collation collation, const char *text, size_t size, const char *folded,
-                         size_t folded_size) {
-  struct kv_slice original = kv_slice_of(text, size), expected = kv_slice_of(folded, folded_size);
-  struct kv_datum value = bytes_of(KV_TEXT, text, size);
-  struct kv_buf key;
-  kv_buf_init(&key);
-  kv_key_append(&key, (struct kv_key_part){.last = true, .collation = collation}, &value);
-  ck_assert(kv_slice_equal(kv_slice_of(key.data + 1, key.size - 1), expected));
-  ck_assert(kv_text_is_folded(collation, expected));
-  ck_assert_int_eq(kv_text_is_folded(collation, original), kv_slice_equal(original, expected));
-  kv_buf_release(&key);
-}
-
-START_TEST(texts_are_folded_to_what_their_collation_compares) {
-  assert_folds(KV_NOCASE, "aZ@[`{9", 7, "az@[`{9", 7);
-  assert_folds(KV_NOCASE, "\xc3\x84\xff", 3, "\xc3\x84\xff", 3);
-  assert_folds(KV_NOCASE, "A\0Bc", 4, "a\0\0\0", 4);
-  assert_folds(KV_NOCASE, "A ", 2, "a ", 2);
-  assert_folds(KV_NOCASE, "", 0, "", 0);
-  assert_folds(KV_RTRIM, " A  b\t  ", 8, " A  b\t", 6);
-  assert_folds(KV_RTRIM, "a\0 ", 3, "a\0", 2);
-  assert_folds(KV_RTRIM, "   ", 3, "", 0);
-  assert_folds(KV_BINARY, "A\0B ", 4, "A\0B ", 4);
-}
-END_TEST
-
-START_TEST(folded_bytes_are_escaped_as_others) {
-  struct kv_key_part nocase = {.collation = KV_NOCASE};
-  struct kv_key_part down = {.descending = true, .last = true, .collation = KV_RTRIM};
-  assert_encodes(nocase, bytes_of(KV_TEXT, "A\0B", 3),
-                 "\x30"
-                 "a\0\xff\0\xff\0\x01",
-                 8);
-  assert_encodes(down, bytes_of(KV_TEXT, "  ", 2), "\xcf\xff\xfe", 3);
-  assert_encodes(nocase, bytes_of(KV_BLOB, "A", 1), "\x40\x41\0\x01", 4);
-}
-END_TEST
-
-/* A folded text that is not ambiguous is the only one that folds to itself: tried with all short ones. */
-START_TEST(ambiguous_texts_have_others_that_fold_alike) {
-  static const char alphabet[] = {'\0', ' ', 'A', 'a', '@', '1'};
-  enum { COUNT = sizeof alphabet, TEXTS = COUNT * COUNT * COUNT };
-  for (unsigned collation = 0; collation < 3; collation++) {
-    for (int i = 0; i < TEXTS * TEXTS; i++) {
-      char a[3], b[3];
-      for (int k = 0, x = i % TEXTS, y = i / TEXTS; k < 3; k++, x /= COUNT, y /= COUNT) {
-        a[k] = alphabet[x % COUNT];
-        b[k] = alphabet[y % COUNT];
-      }
-      struct kv_slice x = kv_slice_of(a, 3), y = kv_slice_of(b, 3);
-      int order = compare_texts((kv_collation)collation, x, y);
-      bool alike = order == 0 && memcmp(a, b, 3) != 0;
-      expect(sign(kv_text_compare((kv_collation)collation, x, y)) == order, "order", (uint64_t)i);
-      bool folded = kv_text_is_folded((kv_collation)collation, x);
-      if (!alike || !folded) continue;
-      expect(kv_text_is_ambiguous((kv_collation)collation, x), "ambiguous", (uint64_t)i);
-    }
-  }
-  ck_assert(!kv_text_is_ambiguous(KV_NOCASE, kv_slice_of("@[`{ 12\xc3\0", 9)));
-  ck_assert(kv_text_is_ambiguous(KV_NOCASE, kv_slice_of("12\0\0", 4)));
-  ck_assert(kv_text_is_ambiguous(KV_NOCASE, kv_slice_of("z", 1)));
-  ck_assert(kv_text_is_ambiguous(KV_RTRIM, kv_slice_of("", 0)));
-  ck_assert(!kv_text_is_ambiguous(KV_BINARY, kv_slice_of("a ", 2)));
-}
-END_TEST
-
 START_TEST(type_byte_is_the_first_byte) {
   struct harness_random random;
   harness_seed(&random, 5);
@@ -800,9 +734,6 @@ int main(void) {
   tcase_add_test(tests, equal_numbers_are_equal_bytes);
   tcase_add_test(tests, text_and_blob_of_equal_bytes_differ);
   tcase_add_test(tests, encodings_are_as_documented);
-  tcase_add_test(tests, texts_are_folded_to_what_their_collation_compares);
-  tcase_add_test(tests, folded_bytes_are_escaped_as_others);
-  tcase_add_test(tests, ambiguous_texts_have_others_that_fold_alike);
   tcase_add_test(tests, type_byte_is_the_first_byte);
   tcase_add_test(tests, append_without_memory_sticks);
   suite_add_tcase(suite, tests);
