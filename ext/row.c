@@ -121,13 +121,21 @@ void colfam_rowid_key(struct kv_buf *key, sqlite3_int64 rowid) {
   kv_key_append(key, (struct kv_key_part){.last = true}, &datum);
 }
 
+/* Told before the bytes are copied; spaces that RTRIM drops do not count. */
+static bool is_too_long(struct kv_key_part part, const struct kv_datum *datum) {
+  bool trimmed = datum->type == KV_TEXT && part.collation == KV_RTRIM;
+  return datum->bytes.size > KV_KEY_BYTES_MAX && !trimmed;
+}
+
 int colfam_row_encode_key(struct colfam_row *row, const struct colfam_schema *schema,
                           sqlite3_int64 rowid) {
   kv_buf_clear(&row->key);
   if (schema->key_form == COLFAM_KEY_ROWID) colfam_rowid_key(&row->key, rowid);
   for (int i = 0; i < schema->key_count; i++) {
-    kv_key_append(&row->key, colfam_schema_key_part(schema, i),
-                  &row->datums[schema->key_columns[i]]);
+    struct kv_key_part part = colfam_schema_key_part(schema, i);
+    const struct kv_datum *datum = &row->datums[schema->key_columns[i]];
+    if (is_too_long(part, datum)) return SQLITE_TOOBIG;
+    kv_key_append(&row->key, part, datum);
     if (row->key.size > KV_KEY_BYTES_MAX) return SQLITE_TOOBIG;
   }
   return row->key.status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;

@@ -432,6 +432,31 @@ START_TEST(keys_over_the_limit_are_too_big) {
 }
 END_TEST
 
+/* key_capacity(c0, ...): bytes that the key's buffer has grown to, whether or not the key fits. */
+static void key_capacity(sqlite3_context *context, int argc, sqlite3_value **argv) {
+  (void)argc;
+  struct colfam_row row;
+  int rc = encode(&row, argv);
+  ck_assert(rc == SQLITE_OK || rc == SQLITE_TOOBIG);
+  sqlite3_result_int64(context, (sqlite3_int64)row.key.capacity);
+  colfam_row_release(&row);
+}
+
+START_TEST(keys_far_over_the_limit_are_not_copied) {
+  sqlite3 *db = open_plain();
+  sqlite3_create_function(db, "key_capacity", -1, SQLITE_UTF8, NULL, key_capacity, NULL, NULL);
+  current = make_schema(
+      3, (const char *const[]){"a COLLATE NOCASE", "b COLLATE RTRIM", "PRIMARY KEY(a, b DESC)"});
+  sql_rows(db,
+           "SELECT key_capacity(zeroblob(9000000), 1) < 200000,"
+           " key_capacity(printf('%.*c', 9000000, 'A'), 1) < 200000,"
+           " key_capacity(1, zeroblob(9000000)) < 200000,"
+           " key_capacity(1, 'b' || printf('%*s', 9000000, '')) < 200000",
+           "1|1|1|1");
+  close_plain(db);
+}
+END_TEST
+
 /* ---- Damage */
 
 static void read_all(sqlite3_context *context, struct kv_slice key, struct kv_slice value,
@@ -723,6 +748,7 @@ int main(void) {
   tcase_add_test(tcase, rowid_tables_have_no_key_columns);
   tcase_add_test(tcase, null_columns_are_found_in_table_order);
   tcase_add_test(tcase, keys_over_the_limit_are_too_big);
+  tcase_add_test(tcase, keys_far_over_the_limit_are_not_copied);
   tcase_add_test(tcase, damaged_rows_are_noticed_or_decode);
   tcase_add_test(tcase, rows_of_another_form_are_not_sound);
   tcase_add_test(tcase, every_allocation_fails);
