@@ -43,13 +43,13 @@ static void add_prefix(struct colfam_lookup *lookup, struct kv_slice prefix,
 }
 
 static int add_spellings(struct colfam_lookup *lookup, struct kv_slice prefix,
-                         struct kv_key_part part, struct colfam_numbers numbers) {
+                         struct kv_key_part part) {
   struct kv_err err = {0};
   struct colfam_spellings spellings = {.view = lookup->view,
                                        .batch = lookup->batch,
                                        .prefix = prefix,
                                        .part = part,
-                                       .numbers = numbers,
+                                       .numbers = &lookup->numbers,
                                        .scratch = &lookup->scratch};
   kv_status status = colfam_spellings_find(&spellings, &lookup->next, &err);
   lookup->widened = true;
@@ -59,15 +59,13 @@ static int add_spellings(struct colfam_lookup *lookup, struct kv_slice prefix,
 /* Every prefix is continued by every value of `list`, and by the texts that spell one of the numbers. */
 static int append_values(struct colfam_lookup *lookup, struct kv_key_part part) {
   size_t values = colfam_strings_count(&lookup->list);
-  struct colfam_numbers numbers = {(const double *)(const void *)lookup->numbers.data,
-                                   lookup->numbers.size / sizeof(double)};
   int rc = SQLITE_OK;
   colfam_strings_clear(&lookup->next);
   for (size_t i = 0; i < colfam_strings_count(&lookup->prefixes) && rc == SQLITE_OK; i++) {
     struct kv_slice prefix = colfam_strings_at(&lookup->prefixes, i);
     for (size_t j = 0; j < values; j++)
       add_prefix(lookup, prefix, colfam_strings_at(&lookup->list, j));
-    if (numbers.count) rc = add_spellings(lookup, prefix, part, numbers);
+    if (lookup->numbers.items.size) rc = add_spellings(lookup, prefix, part);
   }
   return rc == SQLITE_OK ? finish_step(lookup) : rc;
 }
@@ -76,7 +74,7 @@ static int append_values(struct colfam_lookup *lookup, struct kv_key_part part) 
 
 static void clear_list(struct colfam_lookup *lookup) {
   colfam_strings_clear(&lookup->list);
-  kv_buf_clear(&lookup->numbers);
+  colfam_numbers_clear(&lookup->numbers);
 }
 
 static int add_value(struct colfam_lookup *lookup, int position, sqlite3_value *value) {
@@ -85,7 +83,7 @@ static int add_value(struct colfam_lookup *lookup, int position, sqlite3_value *
   if (rc != SQLITE_OK || argument.datum.type == KV_NULL) return rc;
   kv_key_append(&lookup->list.bytes, argument.part, &argument.datum);
   colfam_strings_close(&lookup->list);
-  if (argument.widens) kv_buf_append(&lookup->numbers, &argument.number, sizeof argument.number);
+  if (argument.widens) colfam_numbers_add(&lookup->numbers, argument.number);
   return SQLITE_OK;
 }
 
@@ -106,9 +104,8 @@ static int read_column(struct colfam_lookup *lookup, const struct colfam_plan *p
   int rc = plan->lists >> position & 1 ? read_list(lookup, position, value)
                                        : add_value(lookup, position, value);
   if (rc != SQLITE_OK) return rc;
-  if (!colfam_strings_ok(&lookup->list) || lookup->numbers.status != KV_OK) return SQLITE_NOMEM;
-  colfam_numbers_sort((double *)(void *)lookup->numbers.data,
-                      lookup->numbers.size / sizeof(double));
+  if (!colfam_strings_ok(&lookup->list)) return SQLITE_NOMEM;
+  if (colfam_numbers_close(&lookup->numbers) != KV_OK) return SQLITE_NOMEM;
   return SQLITE_OK;
 }
 
@@ -232,7 +229,8 @@ int colfam_lookup_run(struct colfam_lookup *lookup, const struct colfam_plan *pl
 size_t colfam_lookup_memory(const struct colfam_lookup *lookup) {
   return colfam_strings_memory(&lookup->prefixes) + colfam_strings_memory(&lookup->next) +
          colfam_strings_memory(&lookup->list) + colfam_ranges_memory(&lookup->ranges) +
-         lookup->numbers.capacity + lookup->key_slices.capacity + lookup->scratch.capacity;
+         colfam_numbers_memory(&lookup->numbers) + lookup->key_slices.capacity +
+         lookup->scratch.capacity;
 }
 
 void colfam_lookup_release(struct colfam_lookup *lookup) {
@@ -240,7 +238,7 @@ void colfam_lookup_release(struct colfam_lookup *lookup) {
   colfam_strings_release(&lookup->next);
   colfam_strings_release(&lookup->list);
   colfam_ranges_release(&lookup->ranges);
-  kv_buf_release(&lookup->numbers);
+  colfam_numbers_release(&lookup->numbers);
   kv_buf_release(&lookup->key_slices);
   kv_buf_release(&lookup->scratch);
 }

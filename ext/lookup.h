@@ -10,6 +10,7 @@
 #include "engine/kv.h"
 #include "plan.h"
 #include "ranges.h"
+#include "spellings.h"
 #include "sqlite_api.h"
 #include "vtab.h"
 
@@ -27,9 +28,9 @@ struct colfam_lookup {
   /* Work space; keys are borrowed from it. */
   struct colfam_strings prefixes;
   struct colfam_strings next;
-  struct colfam_strings list; /* the values of an IN list, encoded */
-  struct kv_buf numbers;      /* double each: numbers of the list that widen */
-  struct kv_buf key_slices;   /* kv_slice each */
+  struct colfam_strings list;    /* the values of an IN list, encoded */
+  struct colfam_numbers numbers; /* of the list: those that widen */
+  struct kv_buf key_slices;      /* kv_slice each */
   struct kv_buf scratch;
 };
 /* What the plan asks for with these arguments. No key and no range when nothing can match (a NULL

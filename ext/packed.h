@@ -1,5 +1,5 @@
-/* Many keys in one argument: the right side of `colfam_keys = ?` (ext/README.md, Packed keys). Thread rule: the
-** connection's. */
+/* Many keys in one argument: the right side of `colfam_keys = ?` (ext/README.md, Packed keys). Thread rule:
+** the connection's. */
 #ifndef COLFAM_PACKED_H
 #define COLFAM_PACKED_H
 

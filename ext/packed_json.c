@@ -1,5 +1,5 @@
-/* See packed.h: `[1, "two", 3.0]`, or of a key of several columns `[["a", 1], ["b", 2]]`. RFC 8259 and no more;
-** nothing nests deeper, so nothing recurses. */
+/* See packed.h: `[1, "two", 3.0]`, or of a key of several columns `[["a", 1], ["b", 2]]`. RFC 8259 and no
+** more; nothing nests deeper, so nothing recurses. */
 #include <string.h>
 
 #include "packed.h"

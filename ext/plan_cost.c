@@ -1,5 +1,5 @@
-/* See planner.h. Costs are in SQLite's unit, as those that it reckons for its own tables: three for a row of a
-** scan, about the logarithm of all rows for finding one. */
+/* See planner.h. Costs are in SQLite's unit, as those that it reckons for its own tables: three for a row of
+** a scan, about the logarithm of all rows for finding one. */
 #include <math.h>
 
 #include "planner.h"

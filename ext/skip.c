@@ -68,16 +68,23 @@ static kv_status leave_zone(const struct colfam_skip *skip, struct kv_err *err) 
   return kv_scan_seek(skip->scan, cut ? bounds->upper : behind, err);
 }
 
-kv_status colfam_skip_text(const struct colfam_skip *skip, bool *moved, struct kv_err *err) {
-  struct kv_slice key = kv_scan_key(skip->scan);
-  struct zone zone;
-  kv_status status = find_zone(skip, key, &zone, err);
-  *moved = status == KV_OK && zone.size;
-  if (!*moved) return status;
+/* To a key behind those of the zone that the current key is in. */
+static kv_status pass_zone(const struct colfam_skip *skip, struct zone zone, struct kv_err *err) {
   kv_buf_clear(skip->scratch);
-  kv_buf_append(skip->scratch, key.data, zone.size);
+  kv_buf_append(skip->scratch, kv_scan_key(skip->scan).data, zone.size);
   if (skip->scratch->status != KV_OK) return kv_fail_nomem(err);
-  status = step(skip, err);
+  kv_status status = step(skip, err);
   if (status != KV_OK || zone.alone || !is_in_zone(skip)) return status;
   return leave_zone(skip, err);
+}
+
+kv_status colfam_skip_text(const struct colfam_skip *skip, bool *moved, struct kv_err *err) {
+  struct zone zone;
+  kv_status status = find_zone(skip, kv_scan_key(skip->scan), &zone, err);
+  *moved = status == KV_OK && zone.size;
+  return *moved ? pass_zone(skip, zone, err) : status;
+}
+
+kv_status colfam_skip_alike(const struct colfam_skip *skip, size_t size, struct kv_err *err) {
+  return pass_zone(skip, (struct zone){skip->prefix_size + 1 + size, false}, err);
 }

@@ -20,6 +20,10 @@ struct colfam_skip {
 ** past a key behind the bounds; it may then be there, or not valid. */
 kv_status colfam_skip_text(const struct colfam_skip *skip, bool *moved, struct kv_err *err);
 
+/* The same at a key that is not wanted, nor is any that begins with the first `size` bytes of its column: a
+** text, none of these bytes NUL. */
+kv_status colfam_skip_alike(const struct colfam_skip *skip, size_t size, struct kv_err *err);
+
 /* To the last key below `key`. */
 kv_status colfam_seek_below(struct kv_scan *scan, struct kv_slice key, struct kv_err *err);
 

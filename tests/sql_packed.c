@@ -1,5 +1,5 @@
-/* colfam_keys = ?: many keys in one argument. The same rows as an IN list gives, whatever the argument is made
-** of, and clear errors for what it is not. */
+/* colfam_keys = ?: many keys in one argument. The same rows as an IN list gives, whatever the argument is
+** made of, and clear errors for what it is not. */
 #include <stdio.h>
 #include <string.h>
 
