@@ -55,6 +55,14 @@ struct colfam_offer *colfam_jobs_take(struct colfam_store *store, const uint8_t 
   return found;
 }
 
+struct colfam_offer *colfam_jobs_take_any(struct colfam_store *store, const uint8_t uuid[16]) {
+  static const enum kv_job_kind kinds[] = {KV_JOB_FLUSH, KV_JOB_COMPACT, KV_JOB_MERGE};
+  struct colfam_offer *found = NULL;
+  for (size_t i = 0; !found && i < sizeof kinds / sizeof *kinds; i++)
+    found = colfam_jobs_take(store, uuid, kinds[i]);
+  return found;
+}
+
 bool colfam_jobs_next(struct colfam_store *store, const uint8_t *after, uint8_t uuid[16]) {
   const uint8_t *first = NULL;
   colfam_store_lock();
@@ -68,6 +76,6 @@ bool colfam_jobs_next(struct colfam_store *store, const uint8_t *after, uint8_t 
 }
 
 void colfam_jobs_discard(struct colfam_store *store, const uint8_t uuid[16]) {
-  colfam_offer_free(colfam_jobs_take(store, uuid, KV_JOB_FLUSH));
-  colfam_offer_free(colfam_jobs_take(store, uuid, KV_JOB_COMPACT));
+  struct colfam_offer *offer;
+  while ((offer = colfam_jobs_take_any(store, uuid))) colfam_offer_free(offer);
 }

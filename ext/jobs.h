@@ -34,6 +34,8 @@ void colfam_jobs_give(struct colfam_store *store, struct colfam_offer *offer);
 /* The caller's from now on; NULL when none waits. */
 struct colfam_offer *colfam_jobs_take(struct colfam_store *store, const uint8_t uuid[16],
                                       enum kv_job_kind kind);
+/* The same of any kind. */
+struct colfam_offer *colfam_jobs_take_any(struct colfam_store *store, const uint8_t uuid[16]);
 /* The first table after `uuid` (NULL: at all), in the order of their bytes, that has something waiting. */
 bool colfam_jobs_next(struct colfam_store *store, const uint8_t *after, uint8_t uuid[16]);
 /* The table is gone: frees what waits for it. */

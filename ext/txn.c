@@ -301,7 +301,7 @@ static int offer_fits(struct colfam_txn *txn, const struct colfam_offer *offer, 
   const struct kv_log_state *base = kv_view_log(txn->base);
   const struct kv_edit *edit = kv_job_edit(offer->job);
   *fits = kv_job_fits(offer->job, txn->base);
-  if (!*fits || edit->flushed_seq == base->flushed_seq) return SQLITE_OK;
+  if (!*fits || !edit->flushes || edit->flushed_seq == base->flushed_seq) return SQLITE_OK;
   return colfam_catalog_has_commit(&txn->table->catalog, edit->flushed_seq, edit->flushed_nonce,
                                    fits, message);
 }
@@ -314,6 +314,7 @@ static int adopt_kind(struct colfam_txn *txn, enum kv_job_kind kind, char **mess
   struct colfam_job *made = sqlite3_malloc64(sizeof *made);
   int rc = made ? offer_fits(txn, offer, &fits, message) : SQLITE_NOMEM;
   if (rc == SQLITE_OK && fits && offer->finished) {
+    kv_job_rebase(offer->job, txn->base);
     *made = (struct colfam_job){txn->jobs, offer->job, kind, false, 0, offer};
     txn->jobs = made;
     return SQLITE_OK;
@@ -329,9 +330,11 @@ static int adopt_kind(struct colfam_txn *txn, enum kv_job_kind kind, char **mess
 }
 
 static int adopt_offers(struct colfam_txn *txn, char **message) {
-  int rc = txn->jobs ? SQLITE_OK : adopt_kind(txn, KV_JOB_COMPACT, message);
-  if (rc != SQLITE_OK || txn->jobs) return rc;
-  return adopt_kind(txn, KV_JOB_FLUSH, message);
+  static const enum kv_job_kind most_first[] = {KV_JOB_COMPACT, KV_JOB_MERGE, KV_JOB_FLUSH};
+  int rc = SQLITE_OK;
+  for (size_t i = 0; i < sizeof most_first / sizeof *most_first && rc == SQLITE_OK; i++)
+    if (!txn->jobs) rc = adopt_kind(txn, most_first[i], message);
+  return rc;
 }
 
 /* What this commit should do about the log (invariant 8): the job, and whether the batch goes straight into
@@ -571,10 +574,8 @@ static int transaction_on(struct colfam_txn *host, const uint8_t uuid[16], struc
 }
 
 static void forget_offers(struct colfam_txn *host, const uint8_t uuid[16]) {
-  static const enum kv_job_kind kinds[] = {KV_JOB_FLUSH, KV_JOB_COMPACT};
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-    struct colfam_offer *offer = colfam_jobs_take(host->table->store, uuid, kinds[i]);
-    if (!offer) continue;
+  struct colfam_offer *offer;
+  while ((offer = colfam_jobs_take_any(host->table->store, uuid))) {
     offer->next = host->stale;
     host->stale = offer;
   }
