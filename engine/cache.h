@@ -18,8 +18,8 @@ struct kv_cache *kv_cache_ref(struct kv_cache *cache);
 void kv_cache_unref(struct kv_cache *cache);
 void kv_cache_set_budget(struct kv_cache *cache, size_t budget);
 size_t kv_cache_budget(const struct kv_cache *cache);
-/* Whether blocks are to have their checksums verified when they are loaded into it; true at the start. What is
-** read past the cache is always verified. */
+/* Whether blocks are to have their checksums verified when they are loaded into it; true at the start.
+** What is read past the cache is always verified. */
 void kv_cache_set_verify(struct kv_cache *cache, bool verify);
 bool kv_cache_verifies(const struct kv_cache *cache);
 /* Bytes of the entries held now, pinned ones included; never over the budget by more than what is

@@ -211,10 +211,10 @@ void kv_job_set_step_bytes(struct kv_job *job, uint64_t bytes);
 void kv_job_progress(const struct kv_job *job, uint64_t *done, uint64_t *total);
 /* "write" or "verify", what the next step does, or "done"; static. */
 const char *kv_job_phase(const struct kv_job *job);
-/* Whether the job's inputs are still live in a later view of its family, so that its edit can be recorded there:
-** every file that it read is named, and for a flush or a compaction the same commit is flushed, for a
-** compaction no other file is named. That its last commit is still the view's, which nonces tell, is the
-** caller's to check. */
+/* Whether the job's inputs are still live in a later view of its family, so that its edit can be recorded
+** there: every file that it read is named, and for a flush or a compaction the same commit is flushed,
+** for a compaction no other file is named. That its last commit is still the view's, which nonces tell,
+** is the caller's to check. */
 bool kv_job_fits(const struct kv_job *job, const struct kv_view *view);
 /* To be recorded over this view, which it fits: the edit of a merge takes the view's flushed mark. */
 void kv_job_rebase(struct kv_job *job, const struct kv_view *view);

@@ -1,8 +1,8 @@
 /* Opens table files and answers single lookups (FORMAT.md, Table file); table_read_multi.c has
 ** the batched form.
 ** Opening reads the footer, then filter, fences and properties in one grouped read, and holds them; data
-** blocks come through the cache and are verified once, when loaded, unless the cache says otherwise: then what is
-** in a block is taken as it comes, and its structure alone is checked.
+** blocks come through the cache and are verified once, when loaded, unless the cache says otherwise: then
+** what is in a block is taken as it comes, and its structure alone is checked.
 ** Invariant 7 (engine/README.md): a failure is a status, never KV_TABLE_NONE.
 ** Nothing is allocated by a length that was not verified: stored sizes are bounded by the file's size,
 ** plain sizes by KV_TABLE_RAW_BYTES_MAX.

@@ -34,8 +34,8 @@ kv_status kv_table_parts_load(struct kv_table_parts *parts, struct kv_env *env,
                               const struct kv_table_place *place, struct kv_err *err);
 void kv_table_parts_release(struct kv_table_parts *parts);
 
-/* A stored data block that was read for the cache becomes its plain bytes: verified as the cache says, counted,
-** decompressed. Takes `stored` (from kv_alloc) in any case; gives *bytes (from kv_alloc). */
+/* A stored data block that was read for the cache becomes its plain bytes: verified as the cache says,
+** counted, decompressed. Takes `stored` (from kv_alloc) in any case; gives *bytes (from kv_alloc). */
 kv_status kv_table_decode(const struct kv_table *table, uint32_t block, uint8_t *stored,
                           uint8_t **bytes, size_t *size, struct kv_err *err);
 /* Reads one data block past the cache, always verified; *bytes from kv_alloc. */

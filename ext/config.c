@@ -1,7 +1,7 @@
-/* See config.h. One line a setting: its name, what is allowed, how it is set and read. Settings are no part of any
-** database and end with the process.
-** batch_bytes can be set to what this version does and to nothing else: a setting that did nothing would be a lie.
-** threads takes 0 and 1, which are the same as long as the extension starts none. Any thread. */
+/* See config.h. One line a setting: its name, what is allowed, how it is set and read. Settings are no
+** part of any database and end with the process.
+** batch_bytes can be set to what this version does and to nothing else: a setting that did nothing would
+** be a lie. threads takes 0 and 1, which are the same as long as the extension starts none. Any thread. */
 #include "config.h"
 
 #include <stdbool.h>

@@ -69,8 +69,8 @@ struct colfam_conn *colfam_conn_of(sqlite3 *db) {
       sqlite3_bind_pointer(statement, 1, &conn, POINTER_TYPE, NULL) == SQLITE_OK)
     sqlite3_step(statement);
   sqlite3_finalize(statement);
-  /* sqlite3_open fails after an automatic extension that leaves an error behind: a statement that works clears
-  ** it. */
+  /* sqlite3_open fails after an automatic extension that leaves an error behind: a statement that works
+  ** clears it. */
   if (sqlite3_prepare_v2(db, "SELECT 1", -1, &statement, NULL) == SQLITE_OK)
     sqlite3_finalize(statement);
   return conn;

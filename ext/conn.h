@@ -35,7 +35,8 @@ struct colfam_conn *colfam_conn_of(sqlite3 *db);
 int colfam_conn_register(struct colfam_conn *conn);
 /* For good: what is loaded may be read only from now on. */
 void colfam_conn_restrict(struct colfam_conn *conn);
-/* SQLITE_READONLY with a message when the connection is restricted. `what` is a function's or a table's name. */
+/* SQLITE_READONLY with a message when the connection is restricted. `what` is a function's or a table's
+** name. */
 int colfam_conn_refuse(const struct colfam_conn *conn, const char *what, char **message);
 
 /* Registers functions and table-valued functions (functions.c, stats_table.c, ...); on a restricted

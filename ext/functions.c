@@ -78,8 +78,8 @@ static void free_anchor(void *anchor) {
   sqlite3_free(anchor);
 }
 
-/* The anchor of this statement's earlier calls with the same constant name, or a new one. SQLite keeps it until the
-** statement ends, as long as the name is a constant. */
+/* The anchor of this statement's earlier calls with the same constant name, or a new one. SQLite keeps it
+** until the statement ends, as long as the name is a constant. */
 static struct colfam_anchor *anchor_of(sqlite3_context *context, bool *kept) {
   struct colfam_anchor *anchor = sqlite3_get_auxdata(context, 0);
   *kept = anchor != NULL;

@@ -4,8 +4,8 @@
 **
 **   done      there was nothing to do
 **   pending   computed: the next commit publishes it
-**   more      in a rollback journal mode a SELECT keeps writers out while it runs, so a call works for CALL_US at
-**             most; the job waits, and the next call goes on with it
+**   more      in a rollback journal mode a SELECT keeps writers out while it runs, so a call works for
+**             CALL_US at most; the job waits, and the next call goes on with it
 **
 ** The state refers to no table object: DDL may come between two steps. Thread rule: the connection's. */
 #include <string.h>
@@ -49,8 +49,8 @@ static bool covers(const struct colfam_offer *offer, const struct kv_view *view)
          edit->flushed_nonce == log->last_nonce;
 }
 
-/* Looks at what waits for the table: finished work that covers this call stays, unfinished work of the kind is
-** taken. */
+/* Looks at what waits for the table: finished work that covers this call stays, unfinished work of the
+** kind is taken. */
 static void look_at_waiting(struct task *task, const uint8_t uuid[16], struct kv_view *view,
                             enum kv_job_kind kind) {
   static const enum kv_job_kind kinds[] = {KV_JOB_FLUSH, KV_JOB_COMPACT};

@@ -1,11 +1,13 @@
-/* Work on tables that belongs to no transaction: flushes and compactions computed outside any lock from an
-** immutable view, finished ones waiting for a commit that publishes them, unfinished ones for somebody who goes
-** on. They belong to the process: any thread may take one, and then it is its own until given back.
+/* Work on tables that belongs to no transaction: flushes and compactions computed outside any lock from
+** an immutable view, finished ones waiting for a commit that publishes them, unfinished ones for somebody
+** who goes on. They belong to the process: any thread may take one, and then it is its own until given
+** back.
 **
-** What waits names nothing in the database. A commit takes it (txn.h), checks under SQLite's write lock that its
-** inputs are still live, and publishes it or lets it go (engine/README.md, invariants 3 and 4). A table, found by
-** uuid, has at most one of each kind waiting; closing the last connection to the file frees what is left.
-** Thread rule: any thread; the store's lock, never held while a file or SQLite is called. */
+** What waits names nothing in the database. A commit takes it (txn.h), checks under SQLite's write lock
+** that its inputs are still live, and publishes it or lets it go (engine/README.md, invariants 3 and 4).
+** A table, found by uuid, has at most one of each kind waiting; closing the last connection to the file
+** frees what is left. Thread rule: any thread; the store's lock, never held while a file or SQLite is
+** called. */
 #ifndef COLFAM_JOBS_H
 #define COLFAM_JOBS_H
 

@@ -25,8 +25,9 @@ struct colfam_tvf {
 /* `tvf` is static storage. The module holds a reference to conn. */
 int colfam_tvf_register(struct colfam_conn *conn, const struct colfam_tvf *tvf);
 
-/* For xBestIndex: the hidden column `column` is the one argument, and must be given: SQLITE_CONSTRAINT for a plan
-** without it, SQLITE_ERROR with a message for a statement without it. `wanted` says what it is. */
+/* For xBestIndex: the hidden column `column` is the one argument, and must be given: SQLITE_CONSTRAINT
+** for a plan without it, SQLITE_ERROR with a message for a statement without it. `wanted` says what it
+** is. */
 int colfam_tvf_take_argument(sqlite3_index_info *info, int column, const char *name,
                              const char *wanted, char **message);
 /* The same for a second argument, which may be left out. */

@@ -292,9 +292,9 @@ int colfam_txn_command(struct colfam_txn *txn, enum kv_job_kind kind, char **mes
 
 /* ---- Offers
 **
-** Work that waits for this table (jobs.h) is published when its inputs are those of the base view still, which is
-** the newest state while the write lock is held. It becomes a job of this transaction like any other: xSync may
-** run again, and asks the tables each time. Without a commit it goes back. */
+** Work that waits for this table (jobs.h) is published when its inputs are those of the base view still,
+** which is the newest state while the write lock is held. It becomes a job of this transaction like any
+** other: xSync may run again, and asks the tables each time. Without a commit it goes back. */
 
 static int offer_fits(struct colfam_txn *txn, const struct colfam_offer *offer, bool *fits,
                       char **message) {

@@ -5,9 +5,9 @@
 ** so reads inside it are base view + batch and never look at the shadow tables, where its own rows may
 ** already stand (engine/README.md, invariants 1 Own row and 3 Own publish).
 **
-** A commit that writes also publishes the work that waits for its database file (jobs.h). Work on a table that
-** the transaction does not write begins a transaction of that table as a guest: SQLite does not know of it, so it
-** gets its callbacks from its host, the transaction that began it. */
+** A commit that writes also publishes the work that waits for its database file (jobs.h). Work on a table
+** that the transaction does not write begins a transaction of that table as a guest: SQLite does not know
+** of it, so it gets its callbacks from its host, the transaction that began it. */
 #ifndef COLFAM_TXN_H
 #define COLFAM_TXN_H
 

@@ -3,11 +3,11 @@
 ** connections. After every step each connection must see the same rows in both, whatever its snapshot.
 **
 ** What happens at random: writes in all conflict modes, key changes, nested savepoints, commits that fail
-** (BUSY behind a reader, commit-hook veto, deferred foreign key) and are continued, retried or rolled back,
-** flushes and compactions with the removal of old files, the same computed beforehand by either connection and
-** published by whatever commit comes next, cursors held across all that, DDL in savepoints,
-** checkpoints, VACUUM, closing and opening. A seed is one database; even seeds use WAL, odd ones DELETE.
-** COLFAM_SEED replays one seed, COLFAM_STEPS sets the number of steps. */
+** (BUSY behind a reader, commit-hook veto, deferred foreign key) and are continued, retried or rolled
+** back, flushes and compactions with the removal of old files, the same computed beforehand by either
+** connection and published by whatever commit comes next, cursors held across all that, DDL in
+** savepoints, checkpoints, VACUUM, closing and opening. A seed is one database; even seeds use WAL, odd
+** ones DELETE. COLFAM_SEED replays one seed, COLFAM_STEPS sets the number of steps. */
 #include <dirent.h>
 #include <stdarg.h>
 #include <stdbool.h>

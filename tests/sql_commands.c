@@ -1,5 +1,5 @@
-/* INSERT INTO t(t) VALUES('flush' | 'compact' | 'option=value'): what is allowed, what errors say, and that commands
-** belong to their transaction. */
+/* INSERT INTO t(t) VALUES('flush' | 'compact' | 'option=value'): what is allowed, what errors say, and
+** that commands belong to their transaction. */
 #include <stdio.h>
 #include <string.h>
 
@@ -160,7 +160,8 @@ START_TEST(commands_are_published_with_their_transaction) {
 }
 END_TEST
 
-/* A command is no change of data: ROLLBACK TO undoes the rows, and the work that was asked for may be done. */
+/* A command is no change of data: ROLLBACK TO undoes the rows, and the work that was asked for may be
+** done. */
 START_TEST(command_in_a_savepoint_that_is_undone) {
   sql_ok(db, "BEGIN; SAVEPOINT s; DELETE FROM t WHERE k < 50; INSERT INTO t(t) VALUES('compact');"
              "ROLLBACK TO s; INSERT INTO t VALUES(1000, 'new'); COMMIT");

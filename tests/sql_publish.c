@@ -1,6 +1,6 @@
-/* What becomes of work that waits for a commit (colfam_flush, colfam_compact): published by any table's commit of
-** the process, kept over commits that fail, dropped when its inputs are gone (engine/README.md, invariants 3
-** and 4). */
+/* What becomes of work that waits for a commit (colfam_flush, colfam_compact): published by any table's
+** commit of the process, kept over commits that fail, dropped when its inputs are gone (engine/README.md,
+** invariants 3 and 4). */
 #include <stdbool.h>
 #include <string.h>
 
@@ -282,8 +282,8 @@ END_TEST
 
 /* ---- Inputs gone */
 
-/* Another process has flushed meanwhile (here: a connection that the waiting work does not see), so the work is
-** of no use. */
+/* Another process has flushed meanwhile (here: a connection that the waiting work does not see), so the
+** work is of no use. */
 START_TEST(flush_is_dropped_when_another_flush_came_first) {
   work_make_u();
   twins_insert(a, 1, 50);

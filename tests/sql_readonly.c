@@ -1,5 +1,5 @@
-/* sqlite3_colfam_readonly_init: existing tables can be read, all else is refused and says so; of both ways to load
-** on one connection the restricted one wins. */
+/* sqlite3_colfam_readonly_init: existing tables can be read, all else is refused and says so; of both
+** ways to load on one connection the restricted one wins. */
 #include <stdio.h>
 #include <string.h>
 

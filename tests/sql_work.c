@@ -1,5 +1,5 @@
-/* colfam_flush('t') and colfam_compact('t'): rows of progress, early ends, calls bounded in time, other processes
-** and threads meanwhile. What becomes of work that waits: sql_publish.c. */
+/* colfam_flush('t') and colfam_compact('t'): rows of progress, early ends, calls bounded in time, other
+** processes and threads meanwhile. What becomes of work that waits: sql_publish.c. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -360,8 +360,8 @@ START_TEST(other_process_flushes_before_publishing) {
 }
 END_TEST
 
-/* An older copy is put back over the database and the other process goes on from there: the commits that the work
-** was computed from never were. */
+/* An older copy is put back over the database and the other process goes on from there: the commits that
+** the work was computed from never were. */
 START_TEST(older_copy_put_back_before_publishing) {
   work_make_u();
   twins_insert(a, 1, 20);
