@@ -194,7 +194,7 @@ static void begin_statement(struct random_sql *g, struct random_statement *state
   g->text = g->whole = sqlite3_str_new(NULL);
   g->or_allowed = g->casts_allowed = g->bindable = true;
   g->strict_mode = g->ambiguous = g->own_rows = false;
-  g->list_count = g->slot = 0;
+  g->slot = 0;
   g->recalled_row = g->written_row = -1;
 }
 

@@ -121,8 +121,7 @@ struct random_sql {
   int written_row;  /* values written become this row; -1 = none */
   bool or_allowed;
   bool casts_allowed;
-  bool own_rows;  /* no other table may be read */
-  int list_count; /* IN lists so far: rows found by two of them come in an order of their own */
+  bool own_rows; /* no other table may be read */
   bool bindable;
   bool strict_mode; /* the statement's conflict mode undoes all of a failing statement */
   /* One number may equal several texts: ordinary tables then take ORDER BY for granted (SQLite's fault). */

@@ -4,13 +4,6 @@
 
 #include "harness_random_sql.h"
 
-/* Whether a list may come now; a second one takes the order of the rows. */
-static bool begin_list(struct random_sql *g) {
-  if (g->list_count && !g->or_allowed) return false;
-  if (g->list_count++) g->statement->in_order = false;
-  return true;
-}
-
 static void list_values(struct random_sql *g, const char *type) {
   int row = g->recalled_row;
   int count = random_once_in(g, 12) ? 30 + (int)random_below(g, 20) : (int)random_below(g, 6);
@@ -143,11 +136,7 @@ static void term(struct random_sql *g, const char *column, const char *type) {
   switch (random_below(g, 16)) {
     case 0:
     case 1:
-      if (begin_list(g)) {
-        in_list(g, column, type);
-      } else {
-        compare(g, column, type);
-      }
+      in_list(g, column, type);
       break;
     case 2:
       bounds(g, column, type);
@@ -204,7 +193,7 @@ static void key_prefix(struct random_sql *g, const struct random_table *table, c
 static void full_key(struct random_sql *g, const struct random_table *table, const char *alias) {
   random_recall(g);
   for (int i = random_key_width(table) - 1; i >= 0; i--) {
-    bool list = random_once_in(g, 5) && begin_list(g);
+    bool list = random_once_in(g, 5);
     int begin = random_begin(g);
     random_add(g, "%s.%s %s ", alias, random_key_name(table, i), list ? "IN (" : "=");
     g->slot = random_slot(g, table, i);
@@ -217,10 +206,11 @@ static void full_key(struct random_sql *g, const struct random_table *table, con
   random_forget(g);
 }
 
-/* (a, b) > (x, y), (a, b) IN (VALUES ...) */
+/* (a, b) > (x, y), (a, b) IN (VALUES ...). Newer libraries look up the rows of a list one by one. */
 static void row_value(struct random_sql *g, const struct random_table *table, const char *alias) {
   static const char *const operators[] = {"=", "<", ">", ">=", "<=", "IS"};
-  bool list = random_once_in(g, 3) && begin_list(g);
+  bool list = random_once_in(g, 3) && g->or_allowed;
+  if (list) g->statement->in_order = false;
   int width = 2 + (int)random_below(g, (uint64_t)table->key_count - 1);
   for (int i = 0; i < width; i++)
     random_add(g, "%s%s.%s", i ? ", " : "(", alias, random_key_name(table, i));
@@ -264,8 +254,6 @@ static void exists(struct random_sql *g, const struct random_table *table, const
     case 1:
       random_add(g, "%s.%s %sIN (SELECT e.%s FROM %s AS e)", alias, column, not,
                  random_column_name(g, other), other->name);
-      g->list_count++;
-      g->statement->in_order = false;
       break;
     default:
       random_add(g, "%sEXISTS (SELECT 1 FROM r WHERE %s%s.%s)", not, RANDOM_OF(g, forms), alias,
