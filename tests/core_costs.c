@@ -1,7 +1,7 @@
-/* What one row costs in transactions of 1,000 to 1,000,000 rows: as much in the large ones as in the small, for
-** puts, overwrites, gets and deletes, and for statements that fail. Steps are counted, not time: allocations
-** of SQLite and of the engine, and all that the engine's own counters tell (colfam_stats). What the batch does
-** inside is counted by test_batch. */
+/* What one row costs in transactions of 1,000 to 1,000,000 rows: as much in the large ones as in the small,
+** for puts, overwrites, gets and deletes, and for statements that fail. Steps are counted, not time:
+** allocations of SQLite and of the engine, and all that the engine's own counters tell (colfam_stats). What
+** the batch does inside is counted by test_batch. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-/* What a statement answered: rows with types and bytes, code, message, changes(), last_insert_rowid(), whether
-** a transaction is open; and how two answers are compared. */
+/* What a statement answered: rows with types and bytes, code, message, changes(), last_insert_rowid(),
+** whether a transaction is open; and how two answers are compared. */
 #ifndef HARNESS_ANSWER_H
 #define HARNESS_ANSWER_H
 

@@ -91,11 +91,11 @@ static void upkeep(struct random_sql *g) {
 ** COMMIT. With a query open case_sensitive_like fails and still changes how LIKE is planned in the whole
 ** process (SQLite's fault). */
 static void setting(struct random_sql *g) {
-  static const char *const forms[] = {
-      "journal_mode = delete",    "journal_mode = wal",      "journal_mode = truncate",
-      "journal_mode = persist",   "journal_mode = memory",   "journal_mode = wal",
-      "case_sensitive_like = 1",  "case_sensitive_like = 0", "locking_mode = normal",
-      "locking_mode = exclusive", "recursive_triggers = on", "recursive_triggers = off"};
+  static const char *const forms[] = {"journal_mode = delete",   "journal_mode = wal",
+                                      "journal_mode = truncate", "journal_mode = persist",
+                                      "journal_mode = memory",   "journal_mode = wal",
+                                      "case_sensitive_like = 1", "case_sensitive_like = 0",
+                                      "recursive_triggers = on", "recursive_triggers = off"};
   g->statement->kind = RANDOM_SETTING;
   random_add(g, "PRAGMA %s", RANDOM_OF(g, forms));
 }
@@ -137,8 +137,8 @@ static void event(struct random_sql *g) {
 
 /* ---- Cursors */
 
-/* Rows of one scan of one table: an ordinary table shows later writes to a query that is under way, and SQLite
-** begins the next scan for an OR when it comes to it. */
+/* Rows of one scan of one table: an ordinary table shows later writes to a query that is under way, and
+** SQLite begins the next scan for an OR when it comes to it. */
 static void cursor(struct random_sql *g) {
   struct random_statement *statement = g->statement;
   int i = (int)random_below(g, RANDOM_CURSORS_MAX);

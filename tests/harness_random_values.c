@@ -244,7 +244,8 @@ static void write_key(struct random_sql *g, const char *type, bool rowid, bool s
   }
 }
 
-/* Valid UTF-8: what is invalid GLOB takes for U+FFFD, but SQLite's range for it in an ordinary key for bytes. */
+/* Valid UTF-8: what is invalid GLOB takes for U+FFFD, but SQLite's range for it in an ordinary key for
+** bytes. */
 static void write_pattern(struct random_sql *g, bool glob) {
   static const char *const likes[] = {"'a%'", "'%'",   "'a_'",  "'A%'", "'ab'", "'%b'",
                                       "'1%'", "'x1%'", "'0%'",  "''",   "'é%'", "'_'",
