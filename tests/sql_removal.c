@@ -267,6 +267,18 @@ START_TEST(commits_alone_leave_only_named_files) {
 }
 END_TEST
 
+START_TEST(everything_deleted_and_compacted_takes_no_space) {
+  twins_insert(a, 1, 20000);
+  sql_ok(a, "INSERT INTO t(t) VALUES('compact')");
+  ck_assert_int_ge(files_on_disk(), 1);
+  twins_both(a, "DELETE FROM @");
+  sql_ok(a, "INSERT INTO t(t) VALUES('compact')");
+  one_more_commit();
+  ck_assert_int_eq(files_on_disk(), 0);
+  ck_assert_int_lt(sql_int(a, "SELECT ifnull(sum(length(batch)), 0) FROM t_cflog"), 1000);
+}
+END_TEST
+
 START_TEST(removed_file_is_the_old_one) {
   fill_both();
   sqlite3_int64 old = sql_int(a, "SELECT id FROM t_cffile ORDER BY seq LIMIT 1");
@@ -310,6 +322,7 @@ static void add_holders(Suite *suite, const char *name, SFun open) {
   tcase_add_test(tc, files_of_a_vetoed_commit_go_at_once);
   tcase_add_test(tc, files_of_a_closed_transaction_go_at_once);
   tcase_add_test(tc, commits_alone_leave_only_named_files);
+  tcase_add_test(tc, everything_deleted_and_compacted_takes_no_space);
   tcase_add_test(tc, removed_file_is_the_old_one);
   suite_add_tcase(suite, tc);
 }
