@@ -112,18 +112,20 @@ static int fail_value(const struct setting *setting, sqlite3_value *value, char 
                       setting->name, given ? given : "NULL", setting->allowed);
 }
 
-void colfam_config_function(sqlite3_context *context, int argc, sqlite3_value **argv) {
+static int use_setting(sqlite3_context *context, struct kv_cache *cache, int argc,
+                       sqlite3_value **argv, char **message) {
   const struct setting *setting = find_setting(argv[0]);
+  if (!setting) return fail_name(argv[0], message);
+  if (argc > 1 && !setting->set(cache, argv[1])) return fail_value(setting, argv[1], message);
+  setting->get(cache, context);
+  return SQLITE_OK;
+}
+
+void colfam_config_function(sqlite3_context *context, int argc, sqlite3_value **argv) {
   struct kv_cache *cache = colfam_store_make_cache();
   char *message = NULL;
-  int rc = cache ? SQLITE_OK : SQLITE_NOMEM;
-  if (rc == SQLITE_OK)
-    rc = colfam_conn_refuse(sqlite3_user_data(context), "colfam_config", &message);
-  if (rc == SQLITE_OK && !setting) rc = fail_name(argv[0], &message);
-  if (rc == SQLITE_OK && argc > 1 && !setting->set(cache, argv[1]))
-    rc = fail_value(setting, argv[1], &message);
-  if (rc == SQLITE_OK)
-    setting->get(cache, context);
-  else
-    colfam_result_error(context, rc, message);
+  int rc = colfam_conn_refuse(sqlite3_user_data(context), "colfam_config", &message);
+  if (rc == SQLITE_OK && !cache) rc = SQLITE_NOMEM;
+  if (rc == SQLITE_OK) rc = use_setting(context, cache, argc, argv, &message);
+  if (rc != SQLITE_OK) colfam_result_error(context, rc, message);
 }
