@@ -465,7 +465,7 @@ void kv_job_free(struct kv_job *job) {
 
 /* ---- What to do next */
 
-enum kv_work kv_view_work(const struct kv_view *view) {
+static struct kv_shape shape_of(const struct kv_view *view) {
   struct kv_shape shape = {.log_bytes = view->log.bytes,
                            .memtable_bytes = kv_family_options(view->family).memtable_bytes,
                            .run_count = view->run_count};
@@ -476,5 +476,15 @@ enum kv_work kv_view_work(const struct kv_view *view) {
     else
       shape.upper_bytes += file->bytes;
   }
+  return shape;
+}
+
+enum kv_work kv_view_work(const struct kv_view *view) {
+  struct kv_shape shape = shape_of(view);
   return kv_compact_pick(&shape);
+}
+
+struct kv_work_ahead kv_view_work_ahead(const struct kv_view *view) {
+  struct kv_shape shape = shape_of(view);
+  return kv_compact_ahead(&shape);
 }

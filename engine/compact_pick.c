@@ -5,10 +5,20 @@
 #define RUNS_WORTH_MERGING 4
 #define RUNS_MAX 16
 
-enum kv_work kv_compact_pick(const struct kv_shape *shape) {
+static bool is_worth_merging(const struct kv_shape *shape) {
   uint64_t half_bottom = shape->bottom_bytes - shape->bottom_bytes / 2;
-  bool worth_merging = shape->run_count >= RUNS_WORTH_MERGING && shape->upper_bytes >= half_bottom;
+  return shape->run_count >= RUNS_WORTH_MERGING && shape->upper_bytes >= half_bottom;
+}
+
+enum kv_work kv_compact_pick(const struct kv_shape *shape) {
   if (shape->run_count >= RUNS_MAX) return KV_WORK_COMPACT;
   if (shape->log_bytes <= shape->memtable_bytes) return KV_WORK_NONE;
-  return worth_merging ? KV_WORK_COMPACT : KV_WORK_FLUSH;
+  return is_worth_merging(shape) ? KV_WORK_COMPACT : KV_WORK_FLUSH;
+}
+
+struct kv_work_ahead kv_compact_ahead(const struct kv_shape *shape) {
+  return (struct kv_work_ahead){
+      .flush = shape->log_bytes > shape->memtable_bytes,
+      .merge = is_worth_merging(shape) || shape->run_count >= RUNS_MAX / 2,
+  };
 }

@@ -143,4 +143,21 @@ void kv_mutex_free(struct kv_mutex *mutex);
 void kv_mutex_lock(struct kv_mutex *mutex);
 void kv_mutex_unlock(struct kv_mutex *mutex);
 
+/* To wait, with the mutex held, until another thread says that something has changed. */
+struct kv_cond;
+kv_status kv_cond_new(struct kv_cond **cond, struct kv_err *err);
+void kv_cond_free(struct kv_cond *cond);
+void kv_cond_wait(struct kv_cond *cond, struct kv_mutex *mutex);
+void kv_cond_broadcast(struct kv_cond *cond);
+
+/* A thread that gets no signals: those are the application's. The name, at most 15 bytes of static storage, is for
+** people who look at the process. Join waits for its end and frees it. */
+struct kv_thread;
+kv_status kv_thread_start(const char *name, void (*run)(void *context), void *context,
+                          struct kv_thread **thread, struct kv_err *err);
+void kv_thread_join(struct kv_thread *thread);
+/* For all later forks of the process: called before it, and after it on either side. */
+kv_status kv_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void),
+                     struct kv_err *err);
+
 #endif

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -511,4 +512,80 @@ void kv_mutex_lock(struct kv_mutex *mutex) {
 
 void kv_mutex_unlock(struct kv_mutex *mutex) {
   pthread_mutex_unlock(&mutex->lock);
+}
+
+struct kv_cond {
+  pthread_cond_t cond;
+};
+
+kv_status kv_cond_new(struct kv_cond **cond, struct kv_err *err) {
+  struct kv_cond *made = kv_alloc(1, sizeof *made);
+  if (!made) return kv_fail_nomem(err);
+  if (pthread_cond_init(&made->cond, NULL)) {
+    kv_free(made);
+    return kv_fail_nomem(err);
+  }
+  *cond = made;
+  return KV_OK;
+}
+
+void kv_cond_free(struct kv_cond *cond) {
+  if (!cond) return;
+  pthread_cond_destroy(&cond->cond);
+  kv_free(cond);
+}
+
+void kv_cond_wait(struct kv_cond *cond, struct kv_mutex *mutex) {
+  pthread_cond_wait(&cond->cond, &mutex->lock);
+}
+
+void kv_cond_broadcast(struct kv_cond *cond) {
+  pthread_cond_broadcast(&cond->cond);
+}
+
+struct kv_thread {
+  pthread_t id;
+  void (*run)(void *context);
+  void *context;
+};
+
+static void *run_thread(void *arg) {
+  const struct kv_thread *thread = arg;
+  thread->run(thread->context);
+  return NULL;
+}
+
+/* A new thread has the mask of the one that makes it. */
+static int start_without_signals(struct kv_thread *thread) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = pthread_create(&thread->id, NULL, run_thread, thread);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return error;
+}
+
+kv_status kv_thread_start(const char *name, void (*run)(void *context), void *context,
+                          struct kv_thread **thread, struct kv_err *err) {
+  struct kv_thread *made = kv_alloc(1, sizeof *made);
+  if (!made) return kv_fail_nomem(err);
+  *made = (struct kv_thread){.run = run, .context = context};
+  int error = start_without_signals(made);
+  if (!error) {
+    (void)pthread_setname_np(made->id, name);
+    *thread = made;
+    return KV_OK;
+  }
+  kv_free(made);
+  return kv_fail(err, KV_IO, "cannot start a thread: %s", strerror(error));
+}
+
+void kv_thread_join(struct kv_thread *thread) {
+  pthread_join(thread->id, NULL);
+  kv_free(thread);
+}
+
+kv_status kv_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void),
+                     struct kv_err *err) {
+  return pthread_atfork(before, in_parent, in_child) ? kv_fail_nomem(err) : KV_OK;
 }

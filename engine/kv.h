@@ -229,6 +229,12 @@ void kv_job_free(struct kv_job *job);
 enum kv_work { KV_WORK_NONE, KV_WORK_FLUSH, KV_WORK_COMPACT };
 /* What a commit over this view should do first: a pure function of sizes (compact_pick.h). */
 enum kv_work kv_view_work(const struct kv_view *view);
+/* What threads should do meanwhile, so that commits need not (compact_pick.h). */
+struct kv_work_ahead {
+  bool flush; /* KV_JOB_FLUSH */
+  bool merge; /* KV_JOB_MERGE */
+};
+struct kv_work_ahead kv_view_work_ahead(const struct kv_view *view);
 
 /* ---- Check */
 

@@ -1,7 +1,7 @@
 /* See config.h. One line a setting: its name, what is allowed, how it is set and read. Settings are no
 ** part of any database and end with the process.
 ** batch_bytes can be set to what this version does and to nothing else: a setting that did nothing would
-** be a lie. threads takes 0 and 1, which are the same as long as the extension starts none. Any thread. */
+** be a lie. Any thread. */
 #include "config.h"
 
 #include <stdbool.h>
@@ -10,6 +10,7 @@
 #include "engine/kv.h"
 #include "error.h"
 #include "store.h"
+#include "worker.h"
 
 #define CACHE_BYTES_MAX 1099511627776
 #define BATCH_BYTES 67108864
@@ -40,19 +41,17 @@ static void get_cache_bytes(struct kv_cache *cache, sqlite3_context *context) {
   sqlite3_result_int64(context, (sqlite3_int64)kv_cache_budget(cache));
 }
 
-static int threads = 1; /* atomic */
-
 static bool set_threads(struct kv_cache *cache, sqlite3_value *value) {
   (void)cache;
   sqlite3_int64 number;
   if (!read_integer(value, 1, &number)) return false;
-  __atomic_store_n(&threads, (int)number, __ATOMIC_RELAXED);
+  colfam_worker_set_threads((int)number);
   return true;
 }
 
 static void get_threads(struct kv_cache *cache, sqlite3_context *context) {
   (void)cache;
-  sqlite3_result_int(context, __atomic_load_n(&threads, __ATOMIC_RELAXED));
+  sqlite3_result_int(context, colfam_worker_threads());
 }
 
 static bool set_batch_bytes(struct kv_cache *cache, sqlite3_value *value) {
@@ -80,7 +79,7 @@ static void get_verify(struct kv_cache *cache, sqlite3_context *context) {
 
 static const struct setting settings[] = {
     {"cache_bytes", "0 to 1099511627776", set_cache_bytes, get_cache_bytes},
-    {"threads", "0 and 1 in this version", set_threads, get_threads},
+    {"threads", "0 and 1", set_threads, get_threads},
     {"batch_bytes", "67108864 in this version", set_batch_bytes, get_batch_bytes},
     {"verify_checksums", "on and off", set_verify, get_verify},
 };

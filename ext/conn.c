@@ -6,12 +6,18 @@
 #include "error.h"
 #include "table.h"
 #include "txn.h"
+#include "worker.h"
 
 struct colfam_conn *colfam_conn_new(sqlite3 *db) {
   struct colfam_conn *conn = sqlite3_malloc64(sizeof *conn);
   if (!conn) return NULL;
   memset(conn, 0, sizeof *conn);
+  if (!colfam_worker_come()) {
+    sqlite3_free(conn);
+    return NULL;
+  }
   conn->db = db;
+  conn->fork_number = colfam_worker_fork_number();
   conn->refs = 1;
   return conn;
 }
@@ -23,7 +29,7 @@ struct colfam_conn *colfam_conn_ref(struct colfam_conn *conn) {
 
 void colfam_conn_unref(void *context) {
   struct colfam_conn *conn = context;
-  if (--conn->refs) return;
+  if (--conn->refs || colfam_conn_is_inherited(conn)) return;
   while (conn->tables) {
     /* A CREATE that ran out of memory may have left a transaction that SQLite never knew. */
     if (conn->tables->txn) colfam_txn_rollback(conn->tables->txn);
@@ -31,6 +37,18 @@ void colfam_conn_unref(void *context) {
   }
   sqlite3_free(conn->api);
   sqlite3_free(conn);
+  colfam_worker_leave();
+}
+
+bool colfam_conn_is_inherited(const struct colfam_conn *conn) {
+  return conn->fork_number != colfam_worker_fork_number();
+}
+
+int colfam_conn_refuse_fork(const struct colfam_conn *conn, char **message) {
+  if (!colfam_conn_is_inherited(conn)) return SQLITE_OK;
+  return colfam_error(
+      message, SQLITE_MISUSE,
+      "this connection was opened before fork(): a child process has to open its own");
 }
 
 void colfam_conn_restrict(struct colfam_conn *conn) {

@@ -15,9 +15,10 @@ struct colfam_vtab;
 
 struct colfam_conn {
   sqlite3 *db;
-  bool readonly;       /* existing tables can be read, nothing else (colfam_conn_restrict) */
-  int refs;            /* one a registration */
-  unsigned vtab_moves; /* counts vtab objects made and freed */
+  unsigned fork_number; /* of the process that made it (worker.h) */
+  bool readonly;        /* existing tables can be read, nothing else (colfam_conn_restrict) */
+  int refs;             /* one a registration */
+  unsigned vtab_moves;  /* counts vtab objects made and freed */
   struct colfam_vtab *planned; /* the last one that SQLite asked for a plan */
   struct colfam_vtab *vtabs;   /* all connected now */
   struct colfam_table *tables; /* all opened now */
@@ -27,6 +28,10 @@ struct colfam_conn {
 };
 struct colfam_conn *colfam_conn_new(sqlite3 *db);
 struct colfam_conn *colfam_conn_ref(struct colfam_conn *conn);
+/* SQLITE_MISUSE with a message when it was opened before a fork, in the parent: here nothing of it may be used,
+** and nothing is freed. */
+int colfam_conn_refuse_fork(const struct colfam_conn *conn, char **message);
+bool colfam_conn_is_inherited(const struct colfam_conn *conn);
 void colfam_conn_unref(void *conn); /* void * for SQLite's destructors */
 
 /* The context of a connection that has loaded the extension, or NULL. */

@@ -26,12 +26,18 @@ void colfam_offer_free(struct colfam_offer *offer) {
   sqlite3_free(offer);
 }
 
-/* Under the lock. */
-static struct colfam_offer *unlink_offer(struct colfam_store *store, const uint8_t uuid[16],
-                                         enum kv_job_kind kind) {
+/* Under the lock: the link to it, or to the end. */
+static struct colfam_offer **find_offer(struct colfam_store *store, const uint8_t uuid[16],
+                                        enum kv_job_kind kind) {
   struct colfam_offer **link = colfam_store_offers(store);
   while (*link && ((*link)->kind != kind || memcmp((*link)->uuid, uuid, 16) != 0))
     link = &(*link)->next;
+  return link;
+}
+
+static struct colfam_offer *unlink_offer(struct colfam_store *store, const uint8_t uuid[16],
+                                         enum kv_job_kind kind) {
+  struct colfam_offer **link = find_offer(store, uuid, kind);
   struct colfam_offer *found = *link;
   if (found) *link = found->next;
   return found;
@@ -61,6 +67,13 @@ struct colfam_offer *colfam_jobs_take_any(struct colfam_store *store, const uint
   for (size_t i = 0; !found && i < sizeof kinds / sizeof *kinds; i++)
     found = colfam_jobs_take(store, uuid, kinds[i]);
   return found;
+}
+
+bool colfam_jobs_has(struct colfam_store *store, const uint8_t uuid[16], enum kv_job_kind kind) {
+  colfam_store_lock();
+  bool has = *find_offer(store, uuid, kind) != NULL;
+  colfam_store_unlock();
+  return has;
 }
 
 bool colfam_jobs_next(struct colfam_store *store, const uint8_t *after, uint8_t uuid[16]) {

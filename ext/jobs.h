@@ -38,6 +38,7 @@ struct colfam_offer *colfam_jobs_take(struct colfam_store *store, const uint8_t 
                                       enum kv_job_kind kind);
 /* The same of any kind. */
 struct colfam_offer *colfam_jobs_take_any(struct colfam_store *store, const uint8_t uuid[16]);
+bool colfam_jobs_has(struct colfam_store *store, const uint8_t uuid[16], enum kv_job_kind kind);
 /* The first table after `uuid` (NULL: at all), in the order of their bytes, that has something waiting. */
 bool colfam_jobs_next(struct colfam_store *store, const uint8_t *after, uint8_t uuid[16]);
 /* The table is gone: frees what waits for it. */

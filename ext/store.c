@@ -11,6 +11,7 @@
 
 #include "error.h"
 #include "jobs.h"
+#include "worker.h"
 
 #define CACHE_BYTES_DEFAULT (64u << 20)
 
@@ -281,9 +282,10 @@ void colfam_store_close(struct colfam_store *store, const sqlite3 *db, const voi
   if (!store) return;
   colfam_store_lock();
   remove_user(store, db, file);
-  struct colfam_offer *offers = store->users ? NULL : store->offers;
+  bool unused = !store->users;
+  struct colfam_offer *offers = unused ? store->offers : NULL;
   if (offers) store->offers = NULL;
-  bool last = !store->users && !(store->path && store->removals);
+  bool last = unused && !(store->path && store->removals);
   if (last) {
     struct colfam_store **link = &all_stores;
     while (*link != store) link = &(*link)->next;
@@ -291,6 +293,7 @@ void colfam_store_close(struct colfam_store *store, const sqlite3 *db, const voi
   }
   colfam_store_unlock();
   free_offers(offers);
+  if (unused) colfam_worker_forget(store);
   if (last) store_free(store);
 }
 
@@ -300,6 +303,11 @@ bool colfam_store_shares_cache(struct colfam_store *store) {
 
 struct colfam_offer **colfam_store_offers(struct colfam_store *store) {
   return &store->offers;
+}
+
+void colfam_store_abandon(void) {
+  all_stores = NULL;
+  process_cache = NULL;
 }
 
 struct kv_env *colfam_store_env(struct colfam_store *store) {

@@ -41,6 +41,10 @@ int colfam_store_family(struct colfam_store *store, const uint8_t uuid[16],
                         char **message);
 void colfam_store_drop_family(struct colfam_store *store, struct kv_family *family);
 
+/* In a forked child, whose other threads are gone with whatever locks they had: nothing that the parent made is
+** looked at again. Called with the lock held. */
+void colfam_store_abandon(void);
+
 /* The process's block cache, borrowed; NULL before the first store was opened. */
 struct kv_cache *colfam_store_cache(void);
 /* The same, made when there is none yet; NULL when memory is out. */

@@ -272,12 +272,12 @@ int colfam_table_open(struct colfam_vtab *vtab, struct colfam_table **table, cha
 void colfam_table_leave(struct colfam_vtab *vtab) {
   struct colfam_table *table = vtab->table;
   vtab->table = NULL;
-  if (!table || --table->vtab_count) return;
-  colfam_table_rest(table);
+  if (table && --table->vtab_count == 0) colfam_table_rest(table);
 }
 
 void colfam_table_rest(struct colfam_table *table) {
   colfam_catalog_close(&table->catalog);
+  if (colfam_conn_is_inherited(table->conn)) return;
   colfam_table_forget_view(table);
   colfam_reclaim_retry(table->store);
 }

@@ -16,9 +16,11 @@
 #include "killpoint.h"
 #include "reclaim.h"
 #include "sweep.h"
+#include "worker.h"
 
 /* Dead log rows that a commit deletes (invariant 9). */
 #define TRIM_ROWS 4
+#define RUNS_HARD_MAX 32 /* with a thread that merges them; without, kv_view_work says */
 
 /* Bytes of a log row beside its batch, at most. */
 #define LOG_ROW_OVERHEAD 64
@@ -330,10 +332,10 @@ static int adopt_kind(struct colfam_txn *txn, enum kv_job_kind kind, char **mess
 }
 
 static int adopt_offers(struct colfam_txn *txn, char **message) {
-  static const enum kv_job_kind most_first[] = {KV_JOB_COMPACT, KV_JOB_MERGE, KV_JOB_FLUSH};
+  static const enum kv_job_kind kinds[] = {KV_JOB_COMPACT, KV_JOB_FLUSH, KV_JOB_MERGE};
   int rc = SQLITE_OK;
-  for (size_t i = 0; i < sizeof most_first / sizeof *most_first && rc == SQLITE_OK; i++)
-    if (!txn->jobs) rc = adopt_kind(txn, most_first[i], message);
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds && rc == SQLITE_OK && !txn->jobs; i++)
+    rc = adopt_kind(txn, kinds[i], message);
   return rc;
 }
 
@@ -351,7 +353,9 @@ static struct due due_work(const struct colfam_txn *txn) {
   uint64_t bytes = kv_view_log_bytes(txn->base) + kv_batch_data_bytes(txn->batch);
   enum kv_work work = kv_view_work(txn->base);
   bool writes = kv_batch_count(txn->batch) > 0;
-  struct due due = {.kind = work == KV_WORK_COMPACT ? KV_JOB_COMPACT : KV_JOB_FLUSH};
+  bool merges = colfam_worker_threads() > 0 && kv_view_run_count(txn->base) < RUNS_HARD_MAX;
+  bool compacts = work == KV_WORK_COMPACT && !merges;
+  struct due due = {.kind = compacts ? KV_JOB_COMPACT : KV_JOB_FLUSH};
   if (txn->jobs) {
     due.kind = txn->jobs->kind;
     due.with_batch = writes && txn->jobs->takes_batch;
@@ -389,13 +393,58 @@ static int spare_length(struct colfam_txn *txn, struct due *due, char **message)
   return rc;
 }
 
+/* ---- The thread
+**
+** It computes what is due from the newest committed view (worker.h), and a later commit adopts it. A commit does
+** a piece of the work itself only at the hard limits: when log and batch pass twice the budget, where it first
+** waits for a flush that is under way, or when there are RUNS_HARD_MAX runs. */
+
+/* Whether this commit can leave what is due to the thread. */
+static bool leaves_work(const struct colfam_txn *txn, const struct due *due) {
+  return due->job && !due->with_batch && !txn->jobs && !txn->has_command &&
+         colfam_worker_threads() > 0 && kv_view_run_count(txn->base) < RUNS_HARD_MAX;
+}
+
+/* A log that is too long for want of a flush that is under way. */
+static int await_flush(struct colfam_txn *txn, struct due *due, char **message) {
+  struct colfam_table *table = txn->table;
+  uint64_t budget = table->options.kv.memtable_bytes;
+  if (!due->with_batch || txn->jobs || txn->has_command ||
+      kv_batch_data_bytes(txn->batch) >= budget ||
+      !colfam_worker_has(table->store, table->catalog.uuid, KV_JOB_FLUSH))
+    return SQLITE_OK;
+  colfam_worker_wait(table->store, table->catalog.uuid, KV_JOB_FLUSH);
+  colfam_worker_fetch(table->store);
+  int rc = adopt_offers(txn, message);
+  if (txn->jobs) due->job = due->with_batch = false;
+  return rc;
+}
+
+static void give_work(struct colfam_table *table, enum kv_job_kind kind) {
+  const uint8_t *uuid = table->catalog.uuid;
+  struct colfam_offer *offer = NULL;
+  if (colfam_worker_has(table->store, uuid, kind) || colfam_jobs_has(table->store, uuid, kind))
+    return;
+  if (colfam_offer_new(uuid, table->view, kind, &offer, NULL) == KV_OK)
+    (void)colfam_worker_give(table->store, offer);
+}
+
+/* After a commit. Without memory or a thread the next commits do the work. */
+static void work_ahead(struct colfam_table *table) {
+  if (!table->view || colfam_worker_threads() == 0) return;
+  struct kv_work_ahead work = kv_view_work_ahead(table->view);
+  if (work.flush) give_work(table, KV_JOB_FLUSH);
+  if (work.merge) give_work(table, KV_JOB_MERGE);
+}
+
 /* A failing job is no reason to refuse the commit, as long as nobody asked for it, none stands in t_cffile
 ** already, and the log is below twice its budget: the next commit tries again. */
 static int do_due_work(struct colfam_txn *txn, char **message) {
   struct due due = due_work(txn);
-  int rc = spare_length(txn, &due, message);
+  int rc = await_flush(txn, &due, message);
+  if (rc == SQLITE_OK) rc = spare_length(txn, &due, message);
   if (rc != SQLITE_OK) return rc;
-  if (!due.job) return adopt_offers(txn, message);
+  if (!due.job || leaves_work(txn, &due)) return adopt_offers(txn, message);
   struct kv_err err = {0};
   kv_status status = run_job(txn, due.kind, due.with_batch, &err);
   bool free_to_fail = !txn->jobs && !txn->has_command;
@@ -623,6 +672,7 @@ static int publish_others(struct colfam_txn *host, char **message) {
 int colfam_txn_sync(struct colfam_txn *txn, char **message) {
   if (txn->poisoned) return SQLITE_NOMEM;
   bool writes = has_changes(txn);
+  if (writes) colfam_worker_fetch(txn->table->store);
   int rc = writes ? sync_table(txn, message) : SQLITE_OK;
   if (rc != SQLITE_OK || txn->host) return rc;
   rc = sync_guests(txn, message);
@@ -660,6 +710,7 @@ static void commit_table(struct colfam_txn *txn) {
     colfam_reclaim_add(table->store, table->family, edit->removed, edit->removed_count);
     colfam_store_want_sweep(table->store);
   }
+  work_ahead(table);
   bool reclaims = txn->reclaims || txn->stale;
   txn_free(txn, false);
   if (reclaims) colfam_reclaim_run(table);

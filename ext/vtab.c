@@ -28,7 +28,8 @@ static int open_table(struct colfam_vtab *vtab) {
 }
 
 int colfam_vtab_open(struct colfam_vtab *vtab) {
-  int rc = vtab->table ? SQLITE_OK : open_table(vtab);
+  int rc = colfam_conn_refuse_fork(vtab->conn, &vtab->base.zErrMsg);
+  if (rc == SQLITE_OK && !vtab->table) rc = open_table(vtab);
   if (rc != SQLITE_OK) return rc;
   return colfam_table_follow_name(vtab->table, vtab);
 }

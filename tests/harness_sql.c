@@ -20,17 +20,36 @@ const char *sql_extension(void) {
   return path ? path : COLFAM_SO;
 }
 
+static int load(sqlite3 *db, char **message) {
 #ifdef SQLITE_CORE
-int sql_load(sqlite3 *db, char **message) {
   int rc = sqlite3_colfam_init(db, message, NULL);
   return rc == SQLITE_OK_LOAD_PERMANENTLY ? SQLITE_OK : rc;
-}
 #else
-int sql_load(sqlite3 *db, char **message) {
   sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1, NULL);
   return sqlite3_load_extension(db, sql_extension(), "sqlite3_colfam_init", message);
-}
 #endif
+}
+
+static int threads_wanted;
+static int threads_set = -1;
+
+void sql_use_threads(int threads) {
+  threads_wanted = threads;
+}
+
+/* A setting of the process, which a first connection makes. */
+static void set_threads(sqlite3 *db) {
+  int wanted = getenv("COLFAM_THREADS") ? 1 : threads_wanted;
+  const char *sql[] = {"SELECT colfam_config('threads', 0)", "SELECT colfam_config('threads', 1)"};
+  if (threads_set != wanted && sqlite3_exec(db, sql[wanted], NULL, NULL, NULL) == SQLITE_OK)
+    threads_set = wanted;
+}
+
+int sql_load(sqlite3 *db, char **message) {
+  int rc = load(db, message);
+  if (rc == SQLITE_OK) set_threads(db);
+  return rc;
+}
 
 const char *sql_path(const char *name) {
   static char paths[4][PATH_MAX];

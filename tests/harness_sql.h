@@ -11,6 +11,9 @@
 ** it is linked statically and nothing is loaded. */
 const char *sql_extension(void);
 int sql_load(sqlite3 *db, char **message);
+/* For connections loaded later: 1 lets the extension have its thread. At first it has none here, so that what
+** lies on disk after a commit is known; $COLFAM_THREADS gives it one in any suite. */
+void sql_use_threads(int threads);
 
 /* <harness_dir()>/<name>; good until the fourth next call. */
 const char *sql_path(const char *name);

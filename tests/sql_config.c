@@ -78,7 +78,7 @@ START_TEST(wrong_names_and_values) {
       {"('cache_bytes', '64k')", "cannot be '64k'"},
       {"('cache_bytes', x'31')", "allowed are 0 to"},
       {"('cache_bytes', NULL)", "cannot be 'NULL'"},
-      {"('threads', 2)", "setting threads cannot be '2': allowed are 0 and 1 in this version"},
+      {"('threads', 2)", "setting threads cannot be '2': allowed are 0 and 1"},
       {"('threads', 'on')", "allowed are 0 and 1"},
       {"('batch_bytes', 1000)",
        "setting batch_bytes cannot be '1000': allowed are 67108864 in this version"},

@@ -1,0 +1,283 @@
+/* The background thread (ext/worker.h): commits leave flushes and merges to it and publish what it has computed,
+** the log stays within its limits, it ends with the last connection, and a fork leaves the child without it but
+** whole. */
+#include <dirent.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness_files.h"
+#include "harness_sql.h"
+
+#define BUDGET 16384
+#define COMMITS_MAX 20000 /* until something that must happen has happened */
+
+/* ThreadSanitizer cannot follow a child that starts threads. */
+#ifdef __SANITIZE_THREAD__
+#define FORKS_ARE_FOLLOWED 0
+#else
+#define FORKS_ARE_FOLLOWED 1
+#endif
+
+static sqlite3 *db;
+
+static void set_up(void) {
+  sql_use_threads(1);
+  db = sql_open(sql_path("app.db"));
+  sql_ok(db, "PRAGMA journal_mode = wal; PRAGMA synchronous = off;"
+             "CREATE TABLE o(k INTEGER PRIMARY KEY, v);"
+             "CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, v, memtable_bytes = 16384)");
+}
+
+static void tear_down(void) {
+  sql_close(db);
+}
+
+static void open_again(void) {
+  db = sql_open(sql_path("app.db"));
+  sql_ok(db, "PRAGMA synchronous = off");
+}
+
+/* Of the extension: a sanitizer may have its own. */
+static bool is_ours(const char *task) {
+  char path[300], name[32] = "";
+  snprintf(path, sizeof path, "/proc/self/task/%s/comm", task);
+  FILE *file = fopen(path, "r");
+  if (!file) return false;
+  bool ours = fgets(name, sizeof name, file) && strcmp(name, "colfam\n") == 0;
+  fclose(file);
+  return ours;
+}
+
+static int threads_now(void) {
+  DIR *dir = opendir("/proc/self/task");
+  int count = 0;
+  for (struct dirent *entry; dir && (entry = readdir(dir));) count += is_ours(entry->d_name);
+  if (dir) closedir(dir);
+  return count;
+}
+
+static void write_row(int i) {
+  sql_okf(db,
+          "BEGIN; INSERT OR REPLACE INTO t VALUES(%d, printf('%%0300d', %d));"
+          "INSERT OR REPLACE INTO o VALUES(%d, printf('%%0300d', %d)); COMMIT",
+          i % 1500, i, i % 1500, i);
+}
+
+static sqlite3_int64 statistic(const char *name) {
+  char *sql = sqlite3_mprintf("SELECT sum(value) FROM colfam_stats WHERE name = %Q", name);
+  sqlite3_int64 value = sql_int(db, sql);
+  sqlite3_free(sql);
+  return value;
+}
+
+static sqlite3_int64 log_bytes(void) {
+  return sql_int(db, "SELECT coalesce(sum(length(batch)), 0) FROM t_cflog WHERE seq >"
+                     " (SELECT value FROM t_cfmeta WHERE name = 'flushed_seq')");
+}
+
+static void same_rows(void) {
+  sql_same(db, "SELECT k, v FROM t ORDER BY k", "SELECT k, v FROM o ORDER BY k");
+  sql_rows(db, "SELECT * FROM colfam_check('t')", "");
+}
+
+START_TEST(commits_publish_what_the_thread_has_computed) {
+  ck_assert_int_eq(threads_now(), 0); /* nothing to do yet */
+  int i = 0;
+  for (; i < COMMITS_MAX && statistic("compactions") < 3; i++) {
+    write_row(i);
+    ck_assert_int_le(log_bytes(), 2 * BUDGET + 1000);
+    ck_assert_int_lt(sql_int(db, "SELECT count(DISTINCT level || '.' || seq) FROM t_cffile"), 33);
+    sched_yield();
+  }
+  ck_assert_int_lt(i, COMMITS_MAX);
+  ck_assert_int_eq(threads_now(), 1);
+  ck_assert_int_gt(statistic("flushes"), 2);
+  files_named_are_there(db, "t");
+  same_rows();
+}
+END_TEST
+
+START_TEST(thread_ends_with_the_last_connection) {
+  sqlite3 *other = sql_open(sql_path("other.db"));
+  sql_ok(other, "PRAGMA synchronous = off");
+  for (int round = 0; round < 10; round++) {
+    for (int i = 0; i < 70; i++) write_row(i); /* over the budget */
+    ck_assert_int_eq(threads_now(), 1);
+    sql_close(db);
+    ck_assert_int_eq(threads_now(), 1);
+    sql_close(other);
+    ck_assert_int_eq(threads_now(), 0);
+    other = sql_open(sql_path("other.db"));
+    open_again();
+    same_rows();
+  }
+  sql_close(other);
+}
+END_TEST
+
+START_TEST(closing_in_the_middle_leaves_no_files) {
+  for (int round = 0; round < 30; round++) {
+    for (int i = 0; i < 60 + round; i++) write_row(i + round);
+    sql_close(db);
+    open_again();
+    write_row(round); /* sweeps, if there is anything to sweep */
+    files_named_are_there(db, "t");
+  }
+  sql_rows(db, "SELECT colfam_config('threads', 0)", "0");
+  sql_ok(db, "INSERT INTO t(t) VALUES('compact')");
+  write_row(1);
+  write_row(2);
+  files_agree(db, "t");
+  same_rows();
+}
+END_TEST
+
+START_TEST(setting_of_0_ends_the_thread) {
+  for (int i = 0; i < 70; i++) write_row(i);
+  ck_assert_int_eq(threads_now(), 1);
+  sql_rows(db, "SELECT colfam_config('threads', 0)", "0");
+  ck_assert_int_eq(threads_now(), 0);
+  for (int i = 0; i < 200; i++) write_row(i);
+  ck_assert_int_eq(threads_now(), 0);
+  sql_rows(db, "SELECT colfam_config('threads', 1)", "1");
+  for (int i = 0; i < 140; i++) write_row(i);
+  ck_assert_int_eq(threads_now(), 1);
+  same_rows();
+}
+END_TEST
+
+START_TEST(tables_go_while_it_works_on_them) {
+  for (int round = 0; round < 20; round++) {
+    for (int i = 0; i < 65; i++) write_row(i);
+    if (round % 4 == 0) sql_ok(db, "DROP TABLE t");
+    if (round % 4 == 1) sql_ok(db, "ALTER TABLE t RENAME TO t2; DROP TABLE t2");
+    if (round % 4 == 2) sql_ok(db, "BEGIN; DROP TABLE t; ROLLBACK; DROP TABLE t");
+    if (round % 4 == 3) sql_ok(db, "DELETE FROM t; DELETE FROM o; DROP TABLE t");
+    sql_ok(db, "DELETE FROM o; CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, v,"
+               " memtable_bytes = 16384)");
+    write_row(round);
+    same_rows();
+  }
+}
+END_TEST
+
+START_TEST(rolled_back_commits_keep_what_it_has_computed) {
+  for (int i = 0; i < 400; i++) {
+    write_row(i);
+    sql_okf(db, "BEGIN; INSERT OR REPLACE INTO t VALUES(%d, 'gone'); ROLLBACK", i);
+  }
+  same_rows();
+}
+END_TEST
+
+START_TEST(memory_and_temp_have_it_too) {
+  sqlite3 *memory = sql_open(":memory:");
+  sql_ok(memory, "CREATE TABLE o(k INTEGER PRIMARY KEY, v);"
+                 "CREATE VIRTUAL TABLE temp.t USING colfam(k INT PRIMARY KEY, v,"
+                 " memtable_bytes = 16384)");
+  for (int i = 0; i < 600; i++)
+    sql_okf(memory,
+            "BEGIN; INSERT OR REPLACE INTO t VALUES(%d, printf('%%0300d', %d));"
+            "INSERT OR REPLACE INTO o VALUES(%d, printf('%%0300d', %d)); COMMIT",
+            i % 200, i, i % 200, i);
+  sql_same(memory, "SELECT k, v FROM t ORDER BY k", "SELECT k, v FROM o ORDER BY k");
+  sql_close(memory);
+}
+END_TEST
+
+/* ---- Forks */
+
+static int child_status(pid_t child) {
+  int status;
+  ck_assert_int_eq(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+}
+
+/* In a child no test may fail: it exits with the number of what went wrong. */
+static int use_inherited(void) {
+  char *message = NULL;
+  int rc = sqlite3_exec(db, "SELECT * FROM t WHERE k = 1", NULL, NULL, &message);
+  if (rc != SQLITE_MISUSE) return 2;
+  if (!message || !strstr(message, "before fork")) return 3;
+  rc = sqlite3_exec(db, "INSERT INTO t VALUES(-1, 1)", NULL, NULL, &message);
+  if (rc != SQLITE_MISUSE) return 4;
+  return 0;
+}
+
+static int open_own(const char *path) {
+  sqlite3 *own = NULL;
+  if (sqlite3_open(path, &own) != SQLITE_OK || sql_load(own, NULL) != SQLITE_OK) return 5;
+  sqlite3_busy_timeout(own, 60000);
+  if (sqlite3_exec(own, "PRAGMA synchronous = off", NULL, NULL, NULL) != SQLITE_OK) return 5;
+  for (int i = 0; i < 150; i++) {
+    char sql[200];
+    snprintf(sql, sizeof sql,
+             "INSERT OR REPLACE INTO t VALUES(%d, printf('%%0300d', %d));"
+             "INSERT OR REPLACE INTO o VALUES(%d, printf('%%0300d', %d))",
+             i, i, i, i);
+    if (sqlite3_exec(own, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK) return 6;
+    if (sqlite3_exec(own, sql, NULL, NULL, NULL) != SQLITE_OK) return 7;
+    if (sqlite3_exec(own, "COMMIT", NULL, NULL, NULL) != SQLITE_OK) return 8;
+  }
+  return sqlite3_close(own) == SQLITE_OK ? 0 : 9;
+}
+
+START_TEST(inherited_connection_is_refused) {
+  for (int i = 0; i < 70; i++) write_row(i);
+  pid_t child = fork();
+  if (child == 0) _exit(use_inherited());
+  ck_assert_int_eq(child_status(child), 0);
+  write_row(5);
+  same_rows();
+}
+END_TEST
+
+START_TEST(child_opens_its_own) {
+  const char *path = sql_path("app.db");
+  for (int round = 0; round < 20; round++) {
+    for (int i = 0; i < 65 + round; i++)
+      write_row(i); /* the thread is in the middle of something */
+    pid_t child = fork();
+    if (child == 0) _exit(open_own(path));
+    sql_ok(db, "PRAGMA busy_timeout = 60000");
+    ck_assert_int_eq(child_status(child), 0);
+    same_rows();
+  }
+}
+END_TEST
+
+START_TEST(child_may_close_what_it_has_inherited) {
+  sqlite3 *memory = sql_open(":memory:");
+  sql_ok(memory,
+         "CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, v, memtable_bytes = 16384)");
+  for (int i = 0; i < 70; i++) sql_okf(memory, "INSERT INTO t VALUES(%d, printf('%%0300d', 1))", i);
+  pid_t child = fork();
+  if (child == 0) _exit(sqlite3_close(memory) == SQLITE_OK ? 0 : 2);
+  ck_assert_int_eq(child_status(child), 0);
+  sql_rows(memory, "SELECT count(*) FROM t", "70");
+  sql_close(memory);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("worker");
+  TCase *tests = tcase_create("worker");
+  tcase_set_timeout(tests, 120);
+  tcase_add_checked_fixture(tests, set_up, tear_down);
+  tcase_add_test(tests, commits_publish_what_the_thread_has_computed);
+  tcase_add_test(tests, thread_ends_with_the_last_connection);
+  tcase_add_test(tests, closing_in_the_middle_leaves_no_files);
+  tcase_add_test(tests, setting_of_0_ends_the_thread);
+  tcase_add_test(tests, tables_go_while_it_works_on_them);
+  tcase_add_test(tests, rolled_back_commits_keep_what_it_has_computed);
+  tcase_add_test(tests, memory_and_temp_have_it_too);
+  tcase_add_test(tests, inherited_connection_is_refused);
+  if (FORKS_ARE_FOLLOWED) tcase_add_test(tests, child_opens_its_own);
+  tcase_add_test(tests, child_may_close_what_it_has_inherited);
+  suite_add_tcase(suite, tests);
+  return harness_run(suite);
+}
