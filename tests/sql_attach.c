@@ -359,7 +359,7 @@ START_TEST(each_database_is_backed_up) {
   make_table("m", 8);
   static const char *const names[] = {"aux", "temp", "m"};
   for (int i = 0; i < 3; i++) {
-    char file[16], expected[8];
+    char file[32], expected[16];
     snprintf(file, sizeof file, "copy%d.db", i);
     snprintf(expected, sizeof expected, "%d", 6 + i);
     sql_okf(db, "SELECT * FROM colfam_backup(%Q, %Q)", sql_path(file), names[i]);
