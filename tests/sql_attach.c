@@ -514,6 +514,7 @@ START_TEST(names_are_resolved_as_sqlite_does) {
 END_TEST
 
 START_TEST(messages_name_the_schema) {
+  sql_trust(db);
   sql_fails(db, "CREATE VIRTUAL TABLE aux.t USING colfam(k PRIMARY KEY, nonsense = 1)",
             SQLITE_ERROR, "table aux.t: ");
   make_table("aux", 2);

@@ -307,6 +307,7 @@ END_TEST
 
 START_TEST(triggers_see_the_texts_as_written) {
   make(shapes[_i], LOG);
+  sql_trust(db);
   sql_ok(db, "CREATE TABLE ro(x); CREATE TABLE rt(x); CREATE TABLE seen(name, what)");
   for (int i = 0; i < 2; i++)
     sql_okf(db,

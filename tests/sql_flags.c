@@ -113,6 +113,7 @@ END_TEST
 
 /* The table itself: reading and writing are refused alike where the schema is not trusted. */
 START_TEST(tables_in_views_and_triggers) {
+  sql_trust(db);
   sql_ok(db, "CREATE VIEW v AS SELECT k FROM t;"
              "CREATE TRIGGER r AFTER INSERT ON o BEGIN INSERT OR REPLACE INTO t VALUES(new.k); END;"
              "CREATE TRIGGER c AFTER DELETE ON o BEGIN INSERT INTO t(t) VALUES('flush'); END");

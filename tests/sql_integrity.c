@@ -90,6 +90,7 @@ START_TEST(missing_file_is_found_by_both) {
 END_TEST
 
 START_TEST(damaged_shadow_tables_are_found_by_both) {
+  sql_trust(db);
   sql_ok(db, "UPDATE t_cflog SET batch = x'00' WHERE seq = (SELECT max(seq) FROM t_cflog)");
   reopen();
   says("PRAGMA quick_check", "colfam table main.t: ");
@@ -103,6 +104,7 @@ START_TEST(damaged_shadow_tables_are_found_by_both) {
 END_TEST
 
 START_TEST(many_problems_are_one_text_with_an_end) {
+  sql_trust(db);
   sql_ok(db, "WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < 150)"
              "INSERT INTO t_cffile SELECT i, 0, 1, x'00', x'01', 10, 1, 0, 1 FROM n");
   reopen();

@@ -49,6 +49,7 @@ static void open_database(void) {
 static void open_in_full_then_restrict(void) {
   make_tables();
   db = sql_open(sql_path("app.db"));
+  sql_trust(db);
   sql_ok(db, "INSERT OR REPLACE INTO t VALUES(4, 'd'); SELECT * FROM colfam_check('t');"
              "SELECT * FROM colfam_flush('t'); SELECT colfam_config('cache_bytes')");
   restrict_now(db);
@@ -57,6 +58,7 @@ static void open_in_full_then_restrict(void) {
 static void close_database(void) {
   sql_close(db);
   db = sql_open(sql_path("app.db"));
+  sql_trust(db);
   sql_rows(db, "SELECT k, v FROM t", "1|a\n2|b\n3|c\n4|d");
   sql_rows(db, "SELECT * FROM colfam_check('t')", "");
   sql_close(db);
@@ -177,6 +179,7 @@ END_TEST
 START_TEST(pending_writes_are_committed_and_no_more_are_taken) {
   make_tables();
   db = sql_open(sql_path("app.db"));
+  sql_trust(db);
   sql_ok(db, "BEGIN; INSERT INTO t VALUES(5, 'e')");
   sqlite3_stmt *insert;
   ck_assert_int_eq(sqlite3_prepare_v2(db, "INSERT INTO t VALUES(6, 'f')", -1, &insert, NULL),

@@ -168,6 +168,7 @@ START_TEST(collation_queries_and_writes_the_table_being_sorted) {
 END_TEST
 
 START_TEST(triggers_that_write_and_read_both) {
+  sql_trust(a);
   sql_ok(a, "CREATE TABLE source(k, v);"
             "CREATE TRIGGER into_t AFTER INSERT ON source BEGIN"
             "  INSERT INTO t SELECT new.k, run('SELECT count(*) FROM t');"
@@ -184,6 +185,7 @@ END_TEST
 /* ---- Triggers and views where shadow tables should be */
 
 START_TEST(trigger_on_a_shadow_table_that_keeps_rows_out_is_an_error) {
+  sql_trust(a);
   static const char *const shadows[] = {"t_cflog", "t_cffile", "t_cfmeta"};
   for (int i = 0; i < 3; i++) {
     sql_okf(a, "CREATE TRIGGER keep_out BEFORE INSERT ON %s BEGIN SELECT RAISE(IGNORE); END",
@@ -203,6 +205,7 @@ START_TEST(trigger_on_a_shadow_table_that_keeps_rows_out_is_an_error) {
 END_TEST
 
 START_TEST(trigger_on_a_shadow_table_that_writes_the_table_is_an_error) {
+  sql_trust(a);
   static const char *const shadows[] = {"t_cflog", "t_cffile", "t_cfmeta"};
   for (int i = 0; i < 3; i++) {
     sql_okf(a,
@@ -225,6 +228,7 @@ START_TEST(trigger_on_a_shadow_table_that_writes_the_table_is_an_error) {
 END_TEST
 
 START_TEST(view_on_the_table_in_a_shadow_tables_place_is_an_error) {
+  sql_trust(a);
   sql_ok(a, "ALTER TABLE t_cfmeta RENAME TO real;"
             "CREATE VIEW t_cfmeta AS SELECT name, value FROM real WHERE (SELECT count(*) FROM t)");
   sqlite3 *fresh = twins_connect();

@@ -249,6 +249,7 @@ END_TEST
 /* ---- Triggers on ordinary tables that write colfam tables */
 
 START_TEST(triggers_write_with_the_outer_conflict_mode) {
+  sql_trust(db);
   sql_ok(db, "CREATE TABLE source(k INTEGER PRIMARY KEY, v)");
   for (int side = 0; side < 2; side++) {
     char *sql = text_for("CREATE TRIGGER into_@ AFTER INSERT ON source BEGIN"
@@ -320,6 +321,7 @@ START_TEST(raise_in_triggers_undoes_what_it_says) {
 END_TEST
 
 START_TEST(instead_of_triggers_on_views_write) {
+  sql_trust(db);
   fill();
   for (int side = 0; side < 2; side++) {
     char *sql = text_for("CREATE VIEW v_@ AS SELECT k, v FROM @ WHERE k > 0;"
