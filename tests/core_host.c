@@ -22,18 +22,19 @@ static void close_database(void) {
 }
 
 START_TEST(open_makes_one_object) {
-  sqlite3_vtab vtab = {NULL, 0, NULL};
+  struct colfam_vtab vtab = {.base = {NULL, 0, NULL}};
   sqlite3_vtab_cursor *cursor;
   oom_fail_nth(OOM_SQLITE, 1, false);
-  ck_assert_int_eq(colfam_cursor_open(&vtab, &cursor), SQLITE_NOMEM);
+  ck_assert_int_eq(colfam_cursor_open(&vtab.base, &cursor), SQLITE_NOMEM);
   ck_assert(oom_stop(OOM_SQLITE));
   oom_fail_nth(OOM_SQLITE, 2, false);
   oom_fail_nth(OOM_ENGINE, 1, false);
-  ck_assert_int_eq(colfam_cursor_open(&vtab, &cursor), SQLITE_OK);
+  ck_assert_int_eq(colfam_cursor_open(&vtab.base, &cursor), SQLITE_OK);
   ck_assert(!oom_stop(OOM_SQLITE));
   ck_assert(!oom_stop(OOM_ENGINE));
-  cursor->pVtab = &vtab;
+  cursor->pVtab = &vtab.base;
   ck_assert_int_eq(colfam_cursor_close(cursor), SQLITE_OK);
+  colfam_cursor_free_spares(&vtab);
 }
 END_TEST
 
