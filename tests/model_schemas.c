@@ -120,8 +120,8 @@ static void write_something(const char *schema) {
       "DELETE FROM @ WHERE k = %u",
       "UPDATE @ SET v = v || '+' WHERE k > %u AND k < %u + 20",
       "UPDATE OR IGNORE @ SET k = k + 1 WHERE k = %u",
-      "WITH RECURSIVE n(i) AS (VALUES(%u) UNION ALL SELECT i + 1 FROM n WHERE i < %u + 40)"
-      " INSERT OR IGNORE INTO @ SELECT i, 'long value number ' || i FROM n",
+      ("WITH RECURSIVE n(i) AS (VALUES(%u) UNION ALL SELECT i + 1 FROM n WHERE i < %u + 40)"
+       " INSERT OR IGNORE INTO @ SELECT i, 'long value number ' || i FROM n"),
   };
   both(schema, statements[below(6)], below(200));
 }
@@ -243,7 +243,7 @@ static void play(uint64_t number) {
   harness_seed(&rng, seed);
   depth = 0;
   open_all(journals[below(4)], journals[below(4)]);
-  for (step = 0; step < (steps ? (unsigned)atoi(steps) : STEPS); step++) {
+  for (step = 0; step < (steps ? (unsigned)strtoul(steps, NULL, 10) : STEPS); step++) {
     one_step();
     for (size_t i = 0; i < SCHEMAS; i++)
       if (name_in(schemas[i])) compare(schemas[i]);
