@@ -249,14 +249,16 @@ static char *create_other(struct random_sql *g) {
       " (12, '12', 12, 12), (13, 'A1', 'b2', '+x'), (14, '10', 5, '12ab')");
 }
 
+/* No exclusive locking: with a persistent journal a failing statement then undoes others before it in an
+** ordinary table too (SQLite's fault, seen with 3.40). */
 static void draw_scenario(struct random_sql *g, struct random_scenario *scenario) {
   static const char *const journal_modes[] = {"memory", "wal",      "delete", "persist",
                                               "wal",    "truncate", "delete"};
   static const char *const levels[] = {"normal", "full", "extra"};
   static const char *const settings[] = {
-      "cache_size = 5",      "page_size = 512",           "page_size = 65536",
-      "auto_vacuum = full",  "auto_vacuum = incremental", "locking_mode = exclusive",
-      "temp_store = memory", "recursive_triggers = on"};
+      "cache_size = 5",         "page_size = 512",           "page_size = 65536",
+      "auto_vacuum = full",     "auto_vacuum = incremental", "temp_store = memory",
+      "recursive_triggers = on"};
   memset(scenario, 0, sizeof *scenario);
   scenario->journal_mode = RANDOM_OF(g, journal_modes);
   scenario->synchronous = random_once_in(g, 8) ? RANDOM_OF(g, levels) : "off";
