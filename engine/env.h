@@ -28,13 +28,16 @@ struct kv_range {
 /* Called for each name in a directory; a status other than KV_OK ends the walk and is returned. */
 typedef kv_status (*kv_list_fn)(void *ctx, const char *name);
 
+#define KV_NEW_SUFFIX ".new"
+
 /* What an implementation provides. Paths are NUL-terminated, borrowed for the call. Names, numbers and
 ** the operating system's own text go into err. Statuses: KV_MISSING when the file or directory is not
 ** there, KV_FULL for no space, KV_BUSY for "exists already", KV_IO for everything else, KV_NOMEM. */
 struct kv_env_ops {
   /* Creates a file that must not exist (O_EXCL|O_NOFOLLOW|O_CLOEXEC, mode as `like_path`'s file when not
   ** NULL, else 0644) and takes its lock, which the handle keeps until it is closed or its process dies: as
-  ** long as the fate of the file is open, its maker keeps the handle (invariant 5, Orphans). */
+  ** long as the fate of the file is open, its maker keeps the handle (invariant 5, Orphans). Under its name it is
+  ** locked from the first: until then it is called <path>.new, which a process that dies there leaves behind. */
   kv_status (*create)(struct kv_env *env, const char *path, const char *like_path,
                       struct kv_write_file **file, struct kv_err *err);
   kv_status (*append)(struct kv_write_file *file, struct kv_slice bytes, struct kv_err *err);

@@ -106,35 +106,55 @@ static int lock_retrying(int fd) {
   return result;
 }
 
-/* Somebody may have taken the file for left behind between its making and its locking, and remove it: then
-** it counts as one that was there already. */
-static kv_status lock_new(const struct posix_file *file, struct kv_err *err) {
+/* Where a file system does not know how to rename without replacing, a second name is made first. */
+static kv_status posix_rename(struct kv_env *env, const char *from, const char *to,
+                              struct kv_err *err) {
+  (void)env;
+  if (!renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE)) return KV_OK;
+  if (errno == ENOENT) return refuse(err, "rename", from, errno);
+  if (errno != EINVAL && errno != ENOSYS) return refuse(err, "rename a file to", to, errno);
+  if (link(from, to)) return refuse(err, "rename a file to", to, errno);
+  return unlink(from) ? refuse(err, "remove", from, errno) : KV_OK;
+}
+
+/* Locked and with its mode under the name that nobody looks at. Somebody may take it for left behind all the
+** same, before it is locked, and remove it: then it counts as one that was there already. */
+static kv_status settle_new(const struct posix_file *file, const char *like_path, mode_t mode,
+                            struct kv_err *err) {
   struct stat info;
   bool taken = lock_retrying(file->fd) && errno == EWOULDBLOCK;
   if (!taken && fstat(file->fd, &info)) return refuse(err, "look at", file->path, errno);
-  if (!taken && info.st_nlink) return KV_OK;
-  return kv_fail(err, KV_BUSY, "%s was removed while it was made", file->path);
-}
-
-static kv_status settle_new(const struct posix_file *file, const char *like_path, mode_t mode,
-                            struct kv_err *err) {
-  kv_status status = lock_new(file, err);
-  if (status != KV_OK) return status;
+  if (taken || !info.st_nlink)
+    return kv_fail(err, KV_BUSY, "%s was removed while it was made", file->path);
   /* The umask must not take away what the database file grants. */
   if (!like_path || !fchmod(file->fd, mode)) return KV_OK;
-  status = refuse(err, "set the mode of", file->path, errno);
-  unlink(file->path);
-  return status;
+  return refuse(err, "set the mode of", file->path, errno);
 }
 
-static kv_status open_new(struct posix_file *file, const char *like_path, struct kv_err *err) {
+/* As <path>.new, in `made`; renamed when all is well, so that under its own name it is locked from the first. */
+static kv_status open_new(struct posix_file *file, const char *made, const char *like_path,
+                          struct kv_err *err) {
   mode_t mode = 0644;
   kv_status status = like_path ? mode_like(like_path, &mode, err) : KV_OK;
   if (status != KV_OK) return status;
-  file->fd = open_retrying(file->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+  file->fd = open_retrying(made, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
   if (file->fd < 0) return refuse(err, "create", file->path, errno);
   status = settle_new(file, like_path, mode, err);
-  if (status != KV_OK) close(file->fd);
+  if (status == KV_OK) status = posix_rename(NULL, made, file->path, err);
+  if (status == KV_OK) return KV_OK;
+  if (status != KV_MISSING) unlink(made);
+  close(file->fd);
+  return status;
+}
+
+static kv_status create_file(struct posix_file *file, const char *like_path, struct kv_err *err) {
+  struct kv_buf made;
+  kv_buf_init(&made);
+  kv_buf_append(&made, file->path, strlen(file->path));
+  kv_buf_append(&made, KV_NEW_SUFFIX, sizeof KV_NEW_SUFFIX);
+  kv_status status =
+      made.status ? kv_fail_nomem(err) : open_new(file, (const char *)made.data, like_path, err);
+  kv_buf_release(&made);
   return status;
 }
 
@@ -143,7 +163,7 @@ static kv_status posix_create(struct kv_env *env, const char *path, const char *
   (void)env;
   struct posix_file *made = file_new(path);
   if (!made) return kv_fail_nomem(err);
-  kv_status status = open_new(made, like_path, err);
+  kv_status status = create_file(made, like_path, err);
   if (status == KV_OK) {
     *file = (struct kv_write_file *)made;
   } else {
@@ -339,17 +359,6 @@ static kv_status posix_exists(struct kv_env *env, const char *path, bool *there,
   *there = lstat(path, &info) == 0;
   if (*there || errno == ENOENT || errno == ENOTDIR) return KV_OK;
   return refuse(err, "look at", path, errno);
-}
-
-/* Where a file system does not know how to rename without replacing, a second name is made first. */
-static kv_status posix_rename(struct kv_env *env, const char *from, const char *to,
-                              struct kv_err *err) {
-  (void)env;
-  if (!renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE)) return KV_OK;
-  if (errno == ENOENT) return refuse(err, "rename", from, errno);
-  if (errno != EINVAL && errno != ENOSYS) return refuse(err, "rename a file to", to, errno);
-  if (link(from, to)) return refuse(err, "rename a file to", to, errno);
-  return unlink(from) ? refuse(err, "remove", from, errno) : KV_OK;
 }
 
 static kv_status posix_remove(struct kv_env *env, const char *path, struct kv_err *err) {

@@ -10,11 +10,13 @@ enum {
   FILES_MAX = 4096 /* that one sweep queues; more wait for the next */
 };
 
-/* The id in "<16 hex digits, lower case>.sst"; 0 for other names. */
-static uint64_t id_of_name(const char *name) {
+#define SUFFIX ".sst"
+
+/* The id in "<16 hex digits, lower case>", followed by this; 0 for other names. */
+static uint64_t id_of_name(const char *name, const char *suffix) {
   static const char digits[] = "0123456789abcdef";
   uint64_t id = 0;
-  if (strlen(name) != NAME_DIGITS + 4 || strcmp(name + NAME_DIGITS, ".sst") != 0) return 0;
+  if (strlen(name) <= NAME_DIGITS || strcmp(name + NAME_DIGITS, suffix) != 0) return 0;
   for (int i = 0; i < NAME_DIGITS; i++) {
     const char *digit = strchr(digits, name[i]);
     if (!digit) return 0;
@@ -28,10 +30,38 @@ struct sweep {
   int count;
 };
 
+static void lock_file(struct colfam_store *store, struct kv_buf *path, kv_status *status,
+                      struct kv_file_lock **lock) {
+  *status = path->status;
+  if (*status == KV_OK)
+    *status = kv_env_lock(colfam_store_env(store), (const char *)path->data, lock, NULL);
+}
+
+/* A file that never got its name: nobody can want it, but for a process that has not locked it yet, and that one
+** makes another when this one is gone. */
+static void remove_new(struct colfam_store *store, const char *name) {
+  struct kv_env *env = colfam_store_env(store);
+  const char *dir = colfam_store_dir(store);
+  struct kv_buf path;
+  struct kv_file_lock *lock = NULL;
+  kv_status status;
+  kv_buf_init(&path);
+  kv_buf_append(&path, dir, strlen(dir));
+  kv_buf_append_byte(&path, '/');
+  kv_buf_append(&path, name, strlen(name) + 1);
+  lock_file(store, &path, &status, &lock);
+  if (status == KV_OK) {
+    (void)kv_env_remove(env, (const char *)path.data, NULL);
+    kv_env_unlock(env, lock);
+  }
+  kv_buf_release(&path);
+}
+
 static kv_status queue_name(void *context, const char *name) {
   struct sweep *sweep = context;
   struct colfam_store *store = sweep->table->store;
-  uint64_t id = id_of_name(name);
+  if (id_of_name(name, SUFFIX KV_NEW_SUFFIX)) remove_new(store, name);
+  uint64_t id = id_of_name(name, SUFFIX);
   if (!id || colfam_store_knows_file(store, id)) return KV_OK;
   if (sweep->count++ == FILES_MAX) return KV_CANCELED;
   colfam_reclaim_doubt(store, sweep->table->family, id);
@@ -51,10 +81,9 @@ bool colfam_sweep_is_left(struct colfam_store *store, uint64_t id) {
   struct kv_buf path;
   struct kv_file_lock *lock = NULL;
   kv_buf_init(&path);
+  kv_status status;
   kv_table_path(&path, colfam_store_dir(store), id);
-  kv_status status = path.status;
-  if (status == KV_OK)
-    status = kv_env_lock(colfam_store_env(store), (const char *)path.data, &lock, NULL);
+  lock_file(store, &path, &status, &lock);
   if (status == KV_OK) kv_env_unlock(colfam_store_env(store), lock);
   kv_buf_release(&path);
   return status == KV_OK || status == KV_MISSING;

@@ -65,6 +65,19 @@ START_TEST(orphan_goes_with_the_first_commit) {
 }
 END_TEST
 
+START_TEST(file_that_never_got_its_name_goes) {
+  put(ORPHAN ".new");
+  put("app.db-colfam/0123456789abcde1.sst.new");
+  int fd = open(sql_path("app.db-colfam/0123456789abcde1.sst.new"), O_RDONLY);
+  ck_assert_int_eq(flock(fd, LOCK_EX | LOCK_NB), 0);
+  reopen();
+  commit_one();
+  ck_assert(!is_there(ORPHAN ".new"));
+  ck_assert(is_there("app.db-colfam/0123456789abcde1.sst.new"));
+  close(fd);
+}
+END_TEST
+
 START_TEST(every_publish_sweeps) {
   commit_one();
   put(ORPHAN);
@@ -202,6 +215,7 @@ int main(void) {
   tcase_set_timeout(tests, 60);
   tcase_add_checked_fixture(tests, open_database, close_database);
   tcase_add_test(tests, orphan_goes_with_the_first_commit);
+  tcase_add_test(tests, file_that_never_got_its_name_goes);
   tcase_add_test(tests, every_publish_sweeps);
   tcase_add_test(tests, other_names_stay);
   tcase_add_test(tests, file_that_somebody_works_on_stays);

@@ -700,6 +700,45 @@ START_TEST(threads_share_an_environment) {
 }
 END_TEST
 
+static int in_the_making; /* the number of the file that its maker has in hand; 0 = none */
+
+static void *make_files(void *arg) {
+  for (int i = 1; i <= 3000; i++) {
+    char path[400];
+    struct kv_write_file *file;
+    snprintf(path, sizeof path, "%s/%d", place.dir, i);
+    __atomic_store_n(&in_the_making, i, __ATOMIC_SEQ_CST);
+    if (kv_env_create(place.env, path, NULL, &file, NULL) != KV_OK) return arg;
+    if (kv_env_remove(place.env, path, NULL) != KV_OK) return arg;
+    __atomic_store_n(&in_the_making, 0, __ATOMIC_SEQ_CST);
+    kv_env_close_write(place.env, file);
+  }
+  __atomic_store_n(&in_the_making, -1, __ATOMIC_SEQ_CST);
+  return NULL;
+}
+
+/* Whoever gets the lock of a file may take it for left behind: never while it is being made. */
+START_TEST(file_is_locked_from_its_first_moment) {
+  enter(_i);
+  pthread_t maker;
+  static int marker;
+  __atomic_store_n(&in_the_making, 0, __ATOMIC_SEQ_CST);
+  ck_assert_int_eq(pthread_create(&maker, NULL, make_files, &marker), 0);
+  for (int number; (number = __atomic_load_n(&in_the_making, __ATOMIC_SEQ_CST)) >= 0;) {
+    char path[400];
+    struct kv_file_lock *lock;
+    snprintf(path, sizeof path, "%s/%d", place.dir, number);
+    if (!number || kv_env_lock(place.env, path, &lock, NULL) != KV_OK) continue;
+    ck_assert_int_ne(__atomic_load_n(&in_the_making, __ATOMIC_SEQ_CST), number);
+    kv_env_unlock(place.env, lock);
+  }
+  void *failed;
+  pthread_join(maker, &failed);
+  ck_assert_ptr_null(failed);
+  leave();
+}
+END_TEST
+
 static struct kv_mutex *lock;
 static int counter;
 
@@ -754,6 +793,7 @@ int main(void) {
   tcase_add_loop_test(all, clock_does_not_go_back, 0, KINDS);
   tcase_add_loop_test(all, every_failed_allocation_is_nomem_and_leaks_nothing, 0, KINDS);
   tcase_add_loop_test(all, threads_share_an_environment, 0, KINDS);
+  tcase_add_loop_test(all, file_is_locked_from_its_first_moment, 0, KINDS);
   tcase_add_test(all, new_environments_without_memory_are_nomem);
   tcase_add_test(all, free_of_nothing_and_of_posix_does_nothing);
   tcase_add_test(all, mutex_excludes);
