@@ -1,6 +1,6 @@
-/* Jobs: a flush (memtables to one run at level 0), a compaction (memtables and runs to one run at level 1) and a
-** merge (runs to one run at level 1). A job reads an immutable view and writes new files; what it changes it
-** says in an edit, which the caller publishes or not (invariant 3).
+/* Jobs: a flush (memtables to one run at level 0), a compaction (memtables and runs to one run at level 1)
+** and a merge (runs to one run at level 1). A job reads an immutable view and writes new files; what it
+** changes it says in an edit, which the caller publishes or not (invariant 3).
 **
 ** Phases, a bounded step at a time:
 **

@@ -17,8 +17,9 @@ struct kv_shape {
 /* FLUSH when the log is over its budget; COMPACT instead when the runs above the bottom have grown to
 ** half of it (at least 4 runs), or when there are 16 runs. */
 enum kv_work kv_compact_pick(const struct kv_shape *shape);
-/* What a thread should do meanwhile, so that commits need not: a flush when the log is over its budget, a merge
-** of the runs when those above the bottom have grown to half of it (at least 4 runs), or when there are 8. */
+/* What a thread should do meanwhile, so that commits need not: a flush when the log is over its budget, a
+** merge of the runs when those above the bottom have grown to half of it (at least 4 runs), or when there
+** are 8. */
 struct kv_work_ahead kv_compact_ahead(const struct kv_shape *shape);
 
 #endif

@@ -36,8 +36,9 @@ typedef kv_status (*kv_list_fn)(void *ctx, const char *name);
 struct kv_env_ops {
   /* Creates a file that must not exist (O_EXCL|O_NOFOLLOW|O_CLOEXEC, mode as `like_path`'s file when not
   ** NULL, else 0644) and takes its lock, which the handle keeps until it is closed or its process dies: as
-  ** long as the fate of the file is open, its maker keeps the handle (invariant 5, Orphans). Under its name it is
-  ** locked from the first: until then it is called <path>.new, which a process that dies there leaves behind. */
+  ** long as the fate of the file is open, its maker keeps the handle (invariant 5, Orphans). Under its name
+  ** it is locked from the first: until then it is called <path>.new, which a process that dies there leaves
+  ** behind. */
   kv_status (*create)(struct kv_env *env, const char *path, const char *like_path,
                       struct kv_write_file **file, struct kv_err *err);
   kv_status (*append)(struct kv_write_file *file, struct kv_slice bytes, struct kv_err *err);
@@ -153,8 +154,8 @@ void kv_cond_free(struct kv_cond *cond);
 void kv_cond_wait(struct kv_cond *cond, struct kv_mutex *mutex);
 void kv_cond_broadcast(struct kv_cond *cond);
 
-/* A thread that gets no signals: those are the application's. The name, at most 15 bytes of static storage, is for
-** people who look at the process. Join waits for its end and frees it. */
+/* A thread that gets no signals: those are the application's. The name, at most 15 bytes of static storage,
+** is for people who look at the process. Join waits for its end and frees it. */
 struct kv_thread;
 kv_status kv_thread_start(const char *name, void (*run)(void *context), void *context,
                           struct kv_thread **thread, struct kv_err *err);

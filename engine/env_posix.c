@@ -131,7 +131,8 @@ static kv_status settle_new(const struct posix_file *file, const char *like_path
   return refuse(err, "set the mode of", file->path, errno);
 }
 
-/* As <path>.new, in `made`; renamed when all is well, so that under its own name it is locked from the first. */
+/* As <path>.new, in `made`; renamed when all is well, so that under its own name it is locked from the
+** first. */
 static kv_status open_new(struct posix_file *file, const char *made, const char *like_path,
                           struct kv_err *err) {
   mode_t mode = 0644;

@@ -28,8 +28,8 @@ struct colfam_conn {
 };
 struct colfam_conn *colfam_conn_new(sqlite3 *db);
 struct colfam_conn *colfam_conn_ref(struct colfam_conn *conn);
-/* SQLITE_MISUSE with a message when it was opened before a fork, in the parent: here nothing of it may be used,
-** and nothing is freed. */
+/* SQLITE_MISUSE with a message when it was opened before a fork, in the parent: here nothing of it may be
+** used, and nothing is freed. */
 int colfam_conn_refuse_fork(const struct colfam_conn *conn, char **message);
 bool colfam_conn_is_inherited(const struct colfam_conn *conn);
 void colfam_conn_unref(void *conn); /* void * for SQLite's destructors */

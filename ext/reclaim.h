@@ -1,6 +1,7 @@
 /* Removing table files by proof (engine/README.md, invariant 5): a file goes only when its drop is durable
 ** and no snapshot can need it. Files wait in the store's queue; every commit of a colfam table moves it on.
-** What is still queued when the process ends stays on disk as an orphan, which a later process sweeps (sweep.h). */
+** What is still queued when the process ends stays on disk as an orphan, which a later process sweeps
+** (sweep.h). */
 #ifndef COLFAM_RECLAIM_H
 #define COLFAM_RECLAIM_H
 

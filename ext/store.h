@@ -41,8 +41,8 @@ int colfam_store_family(struct colfam_store *store, const uint8_t uuid[16],
                         char **message);
 void colfam_store_drop_family(struct colfam_store *store, struct kv_family *family);
 
-/* In a forked child, whose other threads are gone with whatever locks they had: nothing that the parent made is
-** looked at again. Called with the lock held. */
+/* In a forked child, whose other threads are gone with whatever locks they had: nothing that the parent made
+** is looked at again. Called with the lock held. */
 void colfam_store_abandon(void);
 
 /* The process's block cache, borrowed; NULL before the first store was opened. */

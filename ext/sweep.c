@@ -37,8 +37,8 @@ static void lock_file(struct colfam_store *store, struct kv_buf *path, kv_status
     *status = kv_env_lock(colfam_store_env(store), (const char *)path->data, lock, NULL);
 }
 
-/* A file that never got its name: nobody can want it, but for a process that has not locked it yet, and that one
-** makes another when this one is gone. */
+/* A file that never got its name: nobody can want it, but for a process that has not locked it yet, and that
+** one makes another when this one is gone. */
 static void remove_new(struct colfam_store *store, const char *name) {
   struct kv_env *env = colfam_store_env(store);
   const char *dir = colfam_store_dir(store);

@@ -11,11 +11,11 @@
 #include "store.h"
 #include "table.h"
 
-/* Inside xSync: queues, as doubtful, the table files of the directory that this process knows nothing of, when a
-** sweep is due. A directory that cannot be read is no failure: the sweep stays due. */
+/* Inside xSync: queues, as doubtful, the table files of the directory that this process knows nothing of,
+** when a sweep is due. A directory that cannot be read is no failure: the sweep stays due. */
 void colfam_sweep_queue(struct colfam_table *table);
-/* Whether nobody holds the lock of the file (engine/env.h): its maker has ended, one way or another. Files are
-** locked from the moment that they have their name, so this never becomes false again. */
+/* Whether nobody holds the lock of the file (engine/env.h): its maker has ended, one way or another. Files
+** are locked from the moment that they have their name, so this never becomes false again. */
 bool colfam_sweep_is_left(struct colfam_store *store, uint64_t id);
 
 #endif

@@ -395,9 +395,9 @@ static int spare_length(struct colfam_txn *txn, struct due *due, char **message)
 
 /* ---- The thread
 **
-** It computes what is due from the newest committed view (worker.h), and a later commit adopts it. A commit does
-** a piece of the work itself only at the hard limits: when log and batch pass twice the budget, where it first
-** waits for a flush that is under way, or when there are RUNS_HARD_MAX runs. */
+** It computes what is due from the newest committed view (worker.h), and a later commit adopts it. A commit
+** does a piece of the work itself only at the hard limits: when log and batch pass twice the budget, where
+** it first waits for a flush that is under way, or when there are RUNS_HARD_MAX runs. */
 
 /* Whether this commit can leave what is due to the thread. */
 static bool leaves_work(const struct colfam_txn *txn, const struct due *due) {

@@ -1,11 +1,11 @@
-/* See worker.h. One list of tasks, under one lock. The thread takes the first flush, else the first task, works on
-** it for one step and looks again: flushes, which keep the log short, overtake merges. A task that is being
-** worked on is the thread's until the step ends: others mark it as unwanted, or wait.
+/* See worker.h. One list of tasks, under one lock. The thread takes the first flush, else the first task,
+** works on it for one step and looks again: flushes, which keep the log short, overtake merges. A task that
+** is being worked on is the thread's until the step ends: others mark it as unwanted, or wait.
 **
-** The thread may hold its lock and those of the engine when another thread forks. So a fork first takes the lock
-** of the list and the registry's: in the child both are free, the tasks are left to the parent, and everything
-** that the thread may have had in hand, the stores with their families and the cache, is made anew
-** (colfam_store_abandon). */
+** The thread may hold its lock and those of the engine when another thread forks. So a fork first takes the
+** lock of the list and the registry's: in the child both are free, the tasks are left to the parent, and
+** everything that the thread may have had in hand, the stores with their families and the cache, is made
+** anew (colfam_store_abandon). */
 #include "worker.h"
 
 #include <string.h>
@@ -187,7 +187,8 @@ static bool mark_unwanted(const struct colfam_store *store) {
   return running;
 }
 
-/* Ends the thread, if there is one, and frees all tasks. Called with the lock held, which is free at the end. */
+/* Ends the thread, if there is one, and frees all tasks. Called with the lock held, which is free at the
+** end. */
 static void stop(void) {
   struct runner *runner = worker.runner;
   worker.runner = NULL;

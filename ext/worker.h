@@ -1,8 +1,7 @@
 /* The background thread: one a process, started by the first commit that leaves work, ended with the last
-** connection. It computes flushes and merges from immutable views, a bounded step at a time, and touches neither
-** SQLite nor any lock of it: what is finished is fetched by the application's own threads, which publish it with
-** a later commit (jobs.h). A fork leaves the child without it.
-** Thread rule: any thread. */
+** connection. It computes flushes and merges from immutable views, a bounded step at a time, and touches
+** neither SQLite nor any lock of it: what is finished is fetched by the application's own threads, which
+** publish it with a later commit (jobs.h). A fork leaves the child without it. Thread rule: any thread. */
 #ifndef COLFAM_WORKER_H
 #define COLFAM_WORKER_H
 
@@ -12,13 +11,13 @@
 #include "jobs.h"
 #include "store.h"
 
-/* 1 (at first), or 0: no thread, everything happens inside commits. Lowering it ends the thread and frees what
-** it had to do. */
+/* 1 (at first), or 0: no thread, everything happens inside commits. Lowering it ends the thread and frees
+** what it had to do. */
 int colfam_worker_threads(void);
 void colfam_worker_set_threads(int threads);
 
-/* Takes the offer over and has the thread work on it; when there is no thread and none can be started, the offer
-** is freed and the answer false. */
+/* Takes the offer over and has the thread work on it; when there is no thread and none can be started, the
+** offer is freed and the answer false. */
 bool colfam_worker_give(struct colfam_store *store, struct colfam_offer *offer);
 /* Whether a job of this kind for the table is being worked on, or finished and not yet fetched. */
 bool colfam_worker_has(struct colfam_store *store, const uint8_t uuid[16], enum kv_job_kind kind);

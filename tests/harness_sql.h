@@ -18,7 +18,8 @@ void sql_use_threads(int threads);
 /* <harness_dir()>/<name>; good until the fourth next call. */
 const char *sql_path(const char *name);
 /* A read-write connection with the extension loaded; ":memory:" and "" as SQLite means them. With
-** $COLFAM_DEFENSIVE it is in defensive mode and trusts no schema; $COLFAM_SQLITE is the version it must be. */
+** $COLFAM_DEFENSIVE it is in defensive mode and trusts no schema; $COLFAM_SQLITE is the version it must
+** be. */
 sqlite3 *sql_open(const char *path);
 /* Undoes that: for tests that write shadow tables, or triggers and views that use colfam tables. */
 void sql_trust(sqlite3 *db);

@@ -1,5 +1,5 @@
-/* LIKE and GLOB on keys of every declaration: the rows of the ordinary table, in its order, as literals, bound,
-** with ESCAPE, with and without case, beside bounds and in front of orders; and what they read. */
+/* LIKE and GLOB on keys of every declaration: the rows of the ordinary table, in its order, as literals,
+** bound, with ESCAPE, with and without case, beside bounds and in front of orders; and what they read. */
 #include <stdio.h>
 #include <string.h>
 

@@ -183,7 +183,8 @@ static char *rows_of(const char *table, const char *sql, const char *bound) {
   return finished ? finished : sqlite3_mprintf("");
 }
 
-/* Rows of a list of rows: a virtual table's come in the list's order since SQLite looks them up one by one. */
+/* Rows of a list of rows: a virtual table's come in the list's order since SQLite looks them up one by
+** one. */
 static bool has_no_order(const char *sql) {
   return sqlite3_libversion_number() >= 3046000 && strstr(sql, "(k, v) IN") &&
          !strstr(sql, "ORDER BY");

@@ -1,6 +1,6 @@
-/* The background thread (ext/worker.h): commits leave flushes and merges to it and publish what it has computed,
-** the log stays within its limits, it ends with the last connection, and a fork leaves the child without it but
-** whole. */
+/* The background thread (ext/worker.h): commits leave flushes and merges to it and publish what it has
+** computed, the log stays within its limits, it ends with the last connection, and a fork leaves the child
+** without it but whole. */
 #include <dirent.h>
 #include <sched.h>
 #include <stdbool.h>

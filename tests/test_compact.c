@@ -507,84 +507,6 @@ START_TEST(of_two_jobs_over_one_view_the_second_is_late) {
 }
 END_TEST
 
-/* ---- Merges, which leave the log alone */
-
-static void commit_and_flush(const char *value) {
-  put_many("k", 0, 50, value);
-  store_commit(&store);
-  store_flush(&store);
-}
-
-START_TEST(merge_makes_one_clean_run_below_the_log) {
-  commit_and_flush("old");
-  store_delete(&store, "k00003");
-  store_commit(&store);
-  store_flush(&store);
-  store_put(&store, "k00004", "in the log");
-  store_commit(&store);
-  struct kv_log_state log = *kv_view_log(store.view);
-  store_job(&store, KV_JOB_MERGE);
-  ck_assert_uint_eq(kv_view_run_count(store.view), 1);
-  ck_assert_uint_eq(file(0)->seq, 2);
-  ck_assert_uint_eq(file(0)->level, 1);
-  ck_assert_uint_eq(file(0)->tombstones, 0);
-  ck_assert_mem_eq(&log, kv_view_log(store.view), sizeof log);
-  ck_assert_str_eq(store_get(&store, store.view, "k00003"), "-");
-  ck_assert_str_eq(store_get(&store, store.view, "k00004"), "in the log");
-  store_reopen(&store);
-  ck_assert_str_eq(store_get(&store, store.view, "k00003"), "-");
-  ck_assert_str_eq(store_get(&store, store.view, "k00004"), "in the log");
-  expect_nothing_to_do(KV_JOB_MERGE);
-}
-END_TEST
-
-START_TEST(flush_is_recorded_while_a_merge_runs) {
-  commit_and_flush("1");
-  commit_and_flush("2");
-  struct kv_job *merge = NULL;
-  finished(KV_JOB_MERGE, &merge);
-  put_many("k", 10, 20, "3");
-  store_delete(&store, "k00030");
-  store_commit(&store);
-  store_flush(&store);
-  ck_assert(kv_job_fits(merge, store.view));
-  ck_assert_int_eq(store_publish(&store, merge, 0), KV_OK);
-  ck_assert_uint_eq(kv_view_run_count(store.view), 2);
-  ck_assert_uint_eq(kv_view_log(store.view)->flushed_seq, 3);
-  for (int round = 0; round < 2; round++) {
-    ck_assert_str_eq(store_get(&store, store.view, "k00009"), "2");
-    ck_assert_str_eq(store_get(&store, store.view, "k00010"), "3");
-    ck_assert_str_eq(store_get(&store, store.view, "k00030"), "-");
-    store_reopen(&store);
-  }
-}
-END_TEST
-
-START_TEST(of_two_merges_the_second_is_late) {
-  commit_and_flush("1");
-  commit_and_flush("2");
-  struct kv_job *first = NULL;
-  struct kv_job *second = NULL;
-  finished(KV_JOB_MERGE, &second);
-  finished(KV_JOB_MERGE, &first);
-  ck_assert_int_eq(store_publish(&store, first, 0), KV_OK);
-  ck_assert(!kv_job_fits(second, store.view));
-  ck_assert_int_eq(store_publish(&store, second, 0), KV_BUSY);
-  ck_assert_uint_eq(store_files(&store), 1);
-  ck_assert_str_eq(store_get(&store, store.view, "k00007"), "2");
-}
-END_TEST
-
-START_TEST(merge_of_nothing_or_one_clean_run_does_nothing) {
-  expect_nothing_to_do(KV_JOB_MERGE);
-  put_many("k", 0, 50, "1");
-  store_commit(&store);
-  expect_nothing_to_do(KV_JOB_MERGE); /* the log is not its business */
-  store_flush(&store);
-  expect_nothing_to_do(KV_JOB_MERGE);
-}
-END_TEST
-
 /* ---- What was written is what is read back */
 
 static void step_past_merge(struct kv_job *job) {
@@ -802,10 +724,6 @@ int main(void) {
   tcase_add_test(tests, unfinished_job_leaves_no_file);
   tcase_add_test(tests, files_that_a_view_names_are_not_unlinked);
   tcase_add_test(tests, of_two_jobs_over_one_view_the_second_is_late);
-  tcase_add_test(tests, merge_makes_one_clean_run_below_the_log);
-  tcase_add_test(tests, flush_is_recorded_while_a_merge_runs);
-  tcase_add_test(tests, of_two_merges_the_second_is_late);
-  tcase_add_test(tests, merge_of_nothing_or_one_clean_run_does_nothing);
   tcase_add_test(tests, output_damaged_before_it_is_read_back_fails_the_job);
   tcase_add_test(tests, output_gone_before_it_is_read_back_fails_the_job);
   tcase_add_test(tests, every_allocation_failing);
