@@ -739,31 +739,6 @@ START_TEST(file_is_locked_from_its_first_moment) {
 }
 END_TEST
 
-static struct kv_mutex *lock;
-static int counter;
-
-static void *count_locked(void *arg) {
-  for (int i = 0; i < 20000; i++) {
-    kv_mutex_lock(lock);
-    counter++;
-    kv_mutex_unlock(lock);
-  }
-  return arg;
-}
-
-START_TEST(mutex_excludes) {
-  OK(kv_mutex_new(&lock, NULL));
-  pthread_t threads[THREADS];
-  for (int i = 0; i < THREADS; i++) {
-    ck_assert_int_eq(pthread_create(&threads[i], NULL, count_locked, NULL), 0);
-  }
-  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
-  ck_assert_int_eq(counter, THREADS * 20000);
-  kv_mutex_free(lock);
-  ck_assert_int_eq(kv_mem_live_blocks(), 0);
-}
-END_TEST
-
 int main(void) {
   Suite *suite = suite_create("env");
   TCase *all = tcase_create("every environment");
@@ -796,7 +771,6 @@ int main(void) {
   tcase_add_loop_test(all, file_is_locked_from_its_first_moment, 0, KINDS);
   tcase_add_test(all, new_environments_without_memory_are_nomem);
   tcase_add_test(all, free_of_nothing_and_of_posix_does_nothing);
-  tcase_add_test(all, mutex_excludes);
   suite_add_tcase(suite, all);
   TCase *memory = tcase_create("memory");
   tcase_add_test(memory, memory_has_a_root_without_making_it);
