@@ -54,6 +54,7 @@ struct kv_cache {
   atomic_size_t handles;
   atomic_size_t holders; /* the handles as one, and every entry */
   atomic_uint_fast64_t next_owner;
+  struct kv_open_files *files;
   struct shard shards[SHARDS];
 };
 
@@ -82,6 +83,7 @@ static void free_cache(struct kv_cache *cache) {
     kv_mutex_free(cache->shards[i].mutex);
     kv_free(cache->shards[i].buckets);
   }
+  kv_open_files_free(cache->files);
   kv_free(cache);
 }
 
@@ -97,19 +99,19 @@ kv_status kv_cache_new(size_t budget, struct kv_cache **cache, struct kv_err *er
   atomic_init(&made->handles, 1);
   atomic_init(&made->holders, 1);
   atomic_init(&made->next_owner, 1);
-  for (size_t i = 0; i < SHARDS; i++) {
+  kv_status status = kv_open_files_new(&made->files, err);
+  for (size_t i = 0; i < SHARDS && status == KV_OK; i++) {
     struct shard *shard = &made->shards[i];
-    kv_status status = kv_mutex_new(&shard->mutex, err);
+    status = kv_mutex_new(&shard->mutex, err);
     if (!status) shard->buckets = kv_alloc_zero(BUCKETS_MIN, sizeof *shard->buckets);
     if (!status && !shard->buckets) status = kv_fail_nomem(err);
-    if (status) {
-      free_cache(made);
-      return status;
-    }
     shard->bucket_count = BUCKETS_MIN;
   }
-  *cache = made;
-  return KV_OK;
+  if (status == KV_OK)
+    *cache = made;
+  else
+    free_cache(made);
+  return status;
 }
 
 struct kv_cache *kv_cache_ref(struct kv_cache *cache) {
@@ -257,6 +259,10 @@ void kv_cache_set_budget(struct kv_cache *cache, size_t budget) {
 
 size_t kv_cache_budget(const struct kv_cache *cache) {
   return atomic_load(&cache->budget);
+}
+
+struct kv_open_files *kv_cache_files(struct kv_cache *cache) {
+  return cache->files;
 }
 
 size_t kv_cache_bytes(struct kv_cache *cache) {

@@ -1,5 +1,5 @@
 /* The block cache: decoded blocks, pinned while used, CLOCK with one atomic word an entry, sharded, with
-** a byte budget. One a process. Thread rule: any thread. */
+** a byte budget; and the files kept open (open_files.h). One a process. Thread rule: any thread. */
 #ifndef KV_CACHE_H
 #define KV_CACHE_H
 
@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "open_files.h"
 #include "status.h"
 
 struct kv_cache;
@@ -25,6 +26,8 @@ bool kv_cache_verifies(const struct kv_cache *cache);
 /* Bytes of the entries held now, pinned ones included; never over the budget by more than what is
 ** pinned. */
 size_t kv_cache_bytes(struct kv_cache *cache);
+/* Borrowed. */
+struct kv_open_files *kv_cache_files(struct kv_cache *cache);
 /* A number no other user of this cache has had: the first half of an entry's name. */
 uint64_t kv_cache_new_owner(struct kv_cache *cache);
 

@@ -7,7 +7,7 @@
 **   MERGE   the newest entry of every key goes to the writer. A tombstone goes along unless nothing older
 **           than the output exists: never in a compaction or merge, which take every run, and in a
 **           flush only when the view has runs. Outputs are cut by size, so a key is in one file only.
-**   VERIFY  every output is opened and read back whole (kv_table_verify), one file a step.
+**   VERIFY  every output is opened and read back whole (kv_table_verifier).
 **   DONE    entries and digest of what was handed to the writers equal those read back.
 **
 ** A failure ends the job: only kv_job_free is left, which unlinks the outputs. The job keeps its outputs
@@ -43,8 +43,10 @@ struct kv_job {
   struct kv_digest emitted;       /* what was handed to writers */
   struct kv_digest read_back;
   uint64_t bytes_written;
-  size_t verified; /* outputs read back */
-  uint64_t seq;    /* of the newest commit in the output */
+  size_t verified;                    /* outputs read back */
+  struct kv_table *output;            /* the one being read back, or NULL */
+  struct kv_table_verifier *verifier; /* of it */
+  uint64_t seq;                       /* of the newest commit in the output */
   struct kv_edit edit;
   struct kv_write_file **handles; /* of edit.added: they hold the locks */
   size_t added_capacity;
@@ -165,6 +167,10 @@ static kv_status reserve_added(struct kv_job *job, struct kv_err *err) {
 
 /* ---- Output */
 
+static struct kv_open_files *open_files(const struct kv_job *job) {
+  return kv_cache_files(kv_family_cache(job->view->family));
+}
+
 static kv_status begin_file(struct kv_job *job, struct kv_err *err) {
   kv_status status = reserve_added(job, err);
   if (status == KV_OK) status = kv_table_writer_new(&job->config, &job->writer, err);
@@ -183,6 +189,7 @@ static kv_status finish_file(struct kv_job *job, struct kv_err *err) {
   info->level = job->kind == KV_JOB_FLUSH ? 0 : 1;
   info->seq = job->seq;
   job->handles[job->edit.added_count++] = kv_table_writer_take_file(job->writer);
+  kv_open_files_hold(open_files(job));
   job->bytes_written += info->bytes;
   kv_table_writer_free(job->writer);
   job->writer = NULL;
@@ -244,18 +251,39 @@ static kv_status compare_digests(const struct kv_job *job, struct kv_err *err) {
       (unsigned long long)read->entries, (unsigned long long)read->sum);
 }
 
-static kv_status verify_file(struct kv_job *job, const struct kv_file_info *info,
-                             struct kv_err *err) {
+static kv_status open_output(struct kv_job *job, struct kv_err *err) {
   struct kv_family *family = job->view->family;
-  struct kv_table *table = NULL;
-  struct kv_digest digest = {0, 0};
-  kv_status status = kv_table_open(&job->config, info, kv_family_cache(family),
-                                   kv_family_stats(family), &table, err);
+  kv_status status =
+      kv_table_open(&job->config, &job->edit.added[job->verified], kv_family_cache(family),
+                    kv_family_stats(family), &job->output, err);
+  return status == KV_OK ? kv_table_verifier_new(job->output, &job->verifier, err) : status;
+}
+
+static void close_output(struct kv_job *job) {
+  kv_table_verifier_free(job->verifier);
+  kv_table_close(job->output);
+  job->verifier = NULL;
+  job->output = NULL;
+}
+
+static void end_output(struct kv_job *job) {
+  const struct kv_digest *digest = kv_table_verifier_digest(job->verifier);
+  job->read_back.entries += digest->entries;
+  job->read_back.sum += digest->sum;
+  job->verified++;
+  close_output(job);
+}
+
+/* Reads on in the output that is next. */
+static kv_status verify_output(struct kv_job *job, struct kv_err *err) {
+  kv_status status = job->verifier ? KV_OK : open_output(job, err);
   if (status != KV_OK) return status;
-  status = kv_table_verify(table, &digest, err);
-  kv_table_close(table);
-  job->read_back.entries += digest.entries;
-  job->read_back.sum += digest.sum;
+  uint64_t begun = kv_table_verifier_bytes(job->verifier);
+  bool done = false;
+  while (status == KV_OK && !done &&
+         kv_table_verifier_bytes(job->verifier) - begun < job->step_bytes_max)
+    status = kv_table_verifier_step(job->verifier, &done, err);
+  if (status == KV_OK && done) end_output(job);
   return status;
 }
 
@@ -277,10 +305,7 @@ static void count_job(const struct kv_job *job) {
 
 static kv_status verify_step(struct kv_job *job, struct kv_err *err) {
   kv_status status = KV_OK;
-  if (job->verified < job->edit.added_count) {
-    status = verify_file(job, &job->edit.added[job->verified], err);
-    job->verified++;
-  }
+  if (job->verified < job->edit.added_count) status = verify_output(job, err);
   if (status != KV_OK || job->verified < job->edit.added_count) return status;
   status = compare_digests(job, err);
   if (status != KV_OK) return status;
@@ -334,6 +359,21 @@ static void set_flushed(struct kv_job *job, const struct kv_log_row *row) {
   job->seq = job->edit.flushed_seq;
 }
 
+static uint64_t input_bytes(const struct kv_job *job) {
+  uint64_t bytes = job->view->log.bytes;
+  if (job->batch) bytes += kv_batch_data_bytes(job->batch);
+  for (size_t i = 0; job->kind != KV_JOB_FLUSH && i < job->view->file_count; i++)
+    bytes += kv_sst_info(job->view->files[i])->bytes;
+  return bytes;
+}
+
+/* Every output keeps a descriptor until the job's end, for its lock: so there are not many, but large ones. */
+static void set_file_bytes(struct kv_job *job) {
+  size_t outputs = kv_open_files_limit(open_files(job));
+  uint64_t share = input_bytes(job) / outputs;
+  job->file_bytes_max = share > FILE_BYTES_DEFAULT ? share : FILE_BYTES_DEFAULT;
+}
+
 static kv_status job_start(struct kv_job *job, struct kv_err *err) {
   const struct kv_view *view = job->view;
   if (!has_work(job)) {
@@ -341,6 +381,7 @@ static kv_status job_start(struct kv_job *job, struct kv_err *err) {
     return KV_OK;
   }
   set_config(job);
+  set_file_bytes(job);
   job->keep_tombstones = job->kind == KV_JOB_FLUSH && view->run_count > 0;
   job->entries_total = estimate_entries(job);
   kv_status status = check_writers(job, err);
@@ -365,7 +406,6 @@ kv_status kv_job_new_commit(struct kv_view *view, enum kv_job_kind kind, struct 
   if (!made) return kv_fail_nomem(err);
   made->view = kv_view_ref(view);
   made->kind = kind;
-  made->file_bytes_max = FILE_BYTES_DEFAULT;
   made->step_bytes_max = STEP_BYTES_DEFAULT;
   if (batch) made->batch = kv_batch_ref(batch);
   set_flushed(made, row);
@@ -449,12 +489,14 @@ static void unlink_outputs(struct kv_job *job) {
 void kv_job_free(struct kv_job *job) {
   if (!job) return;
   if (job->writer) kv_table_writer_free(job->writer);
+  close_output(job);
   kv_iter_free(job->input);
   if (!job->files_kept) unlink_outputs(job);
   for (size_t i = 0; i < job->edit.added_count; i++) {
     kv_env_close_write(job->config.env, job->handles[i]);
     kv_file_info_release(&job->edit.added[i]);
   }
+  kv_open_files_release(open_files(job), job->edit.added_count);
   kv_free(job->handles);
   kv_free(job->edit.added);
   kv_free(job->edit.removed);

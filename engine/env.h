@@ -140,8 +140,13 @@ void kv_env_fault_set(struct kv_env *env, enum kv_fault_class cls, uint64_t nth,
 /* Calls of the class since it was created, failed ones included. */
 uint64_t kv_env_fault_calls(struct kv_env *env, enum kv_fault_class cls);
 
+/* The descriptors that the process may have at a time, as it is now. */
+uint64_t kv_descriptors_max(void);
+
 /* Locks, so that nothing else in the engine knows pthreads. */
 struct kv_mutex;
+/* The process's one lock that needs no making, for a registry; never freed. */
+struct kv_mutex *kv_mutex_process(void);
 kv_status kv_mutex_new(struct kv_mutex **mutex, struct kv_err *err);
 void kv_mutex_free(struct kv_mutex *mutex);
 void kv_mutex_lock(struct kv_mutex *mutex);

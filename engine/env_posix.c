@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -495,9 +496,19 @@ struct kv_env *kv_env_posix(void) {
   return &env;
 }
 
+uint64_t kv_descriptors_max(void) {
+  struct rlimit limit;
+  return getrlimit(RLIMIT_NOFILE, &limit) ? 0 : (uint64_t)limit.rlim_cur;
+}
+
 struct kv_mutex {
   pthread_mutex_t lock;
 };
+
+struct kv_mutex *kv_mutex_process(void) {
+  static struct kv_mutex mutex = {PTHREAD_MUTEX_INITIALIZER};
+  return &mutex;
+}
 
 kv_status kv_mutex_new(struct kv_mutex **mutex, struct kv_err *err) {
   struct kv_mutex *made = kv_alloc(1, sizeof *made);

@@ -201,7 +201,7 @@ kv_status kv_job_new(struct kv_view *view, enum kv_job_kind kind, struct kv_job 
 ** NULL: kv_job_new. */
 kv_status kv_job_new_commit(struct kv_view *view, enum kv_job_kind kind, struct kv_batch *batch,
                             const struct kv_log_row *row, struct kv_job **job, struct kv_err *err);
-/* A bounded piece of work (about 1 MiB of input, or one output read back). *done when the output is
+/* A bounded piece of work (about 1 MiB of input, or of output read back). *done when the output is
 ** written, synced, read back and its rows and digest equal to the input's (KV_CORRUPT otherwise). After a
 ** failure only free. */
 kv_status kv_job_step(struct kv_job *job, bool *done, struct kv_err *err);

@@ -1,6 +1,7 @@
 /* Opens table files and answers single lookups (FORMAT.md, Table file); table_read_multi.c has
 ** the batched form.
-** Opening reads the footer, then filter, fences and properties in one grouped read, and holds them; data
+** Opening reads the footer, then filter, fences and properties in one grouped read, and holds them; the file
+** itself is open only while the process can keep it so (open_files.h); data
 ** blocks come through the cache and are verified once, when loaded, unless the cache says otherwise: then
 ** what is in a block is taken as it comes, and its structure alone is checked.
 ** Invariant 7 (engine/README.md): a failure is a status, never KV_TABLE_NONE.
@@ -78,22 +79,28 @@ static kv_status parse_parts(struct kv_table_parts *parts, const struct kv_slice
   return status ? name_table(place, status, &inner, err) : KV_OK;
 }
 
-static kv_status read_footer(struct kv_table_parts *parts, struct kv_env *env,
-                             struct kv_read_file *file, uint64_t file_size,
-                             const struct kv_table_place *place, struct kv_err *err) {
-  uint8_t tail[KV_TABLE_FOOTER_BYTES_MAX];
-  size_t size = file_size < sizeof tail ? (size_t)file_size : sizeof tail;
-  struct kv_range range = {file_size - size, size, tail};
-  kv_status status = size ? kv_env_read(env, file, &range, 1, err) : KV_OK;
-  if (status) return status;
-  return kv_footer_parse(&parts->footer, kv_slice_of(tail, size), file_size, place, err);
+/* The end of a file, which has the footer in it, into tail[KV_TABLE_FOOTER_BYTES_MAX]. */
+static struct kv_range tail_of(uint64_t file_size, uint8_t *tail) {
+  size_t size =
+      file_size < KV_TABLE_FOOTER_BYTES_MAX ? (size_t)file_size : KV_TABLE_FOOTER_BYTES_MAX;
+  return (struct kv_range){file_size - size, size, tail};
 }
 
-kv_status kv_table_parts_load(struct kv_table_parts *parts, struct kv_env *env,
-                              struct kv_read_file *file, uint64_t file_size,
-                              const struct kv_table_place *place, struct kv_err *err) {
+static kv_status read_footer(struct kv_table_parts *parts, struct kv_open_file *file,
+                             uint64_t file_size, const struct kv_table_place *place,
+                             struct kv_err *err) {
+  uint8_t tail[KV_TABLE_FOOTER_BYTES_MAX];
+  struct kv_range range = tail_of(file_size, tail);
+  kv_status status = range.size ? kv_open_file_read(file, &range, 1, err) : KV_OK;
+  if (status) return status;
+  return kv_footer_parse(&parts->footer, kv_slice_of(tail, range.size), file_size, place, err);
+}
+
+kv_status kv_table_parts_load(struct kv_table_parts *parts, struct kv_open_file *file,
+                              uint64_t file_size, const struct kv_table_place *place,
+                              struct kv_err *err) {
   memset(parts, 0, sizeof *parts);
-  kv_status status = read_footer(parts, env, file, file_size, place, err);
+  kv_status status = read_footer(parts, file, file_size, place, err);
   if (status) return status;
   const struct kv_table_handle *handles[3] = {&parts->footer.filter, &parts->footer.fences,
                                               &parts->footer.properties};
@@ -104,7 +111,7 @@ kv_status kv_table_parts_load(struct kv_table_parts *parts, struct kv_env *env,
   for (int i = first; i < 3 && !status; i++) {
     status = start_part(&reads[i], handles[i], &ranges[i], err);
   }
-  if (!status) status = kv_env_read(env, file, ranges + first, (size_t)(3 - first), err);
+  if (!status) status = kv_open_file_read(file, ranges + first, (size_t)(3 - first), err);
   for (int i = first; i < 3 && !status; i++) {
     status = finish_part(&reads[i], handles[i], place, &plain[i], err);
     parts->memory += plain[i].size;
@@ -146,30 +153,48 @@ static kv_status compare_with_manifest(const struct kv_table *table, struct kv_e
   return KV_OK;
 }
 
-static kv_status open_file(struct kv_table *table, const char *dir, struct kv_err *err) {
-  struct kv_buf path;
-  kv_buf_init(&path);
-  kv_table_path(&path, dir, table->info.id);
-  uint64_t size = 0;
-  kv_status status =
-      path.status ? kv_fail_nomem(err)
-                  : kv_env_open(table->env, (const char *)path.data, &table->file, &size, err);
-  kv_buf_release(&path);
-  if (!status && size != table->info.bytes) {
+/* Whether a file is the one that the manifest names, by its size and, when it is opened again, its footer. */
+static kv_status check_opened(const void *context, struct kv_env *env, struct kv_read_file *file,
+                              uint64_t size, struct kv_err *err) {
+  const struct kv_table *table = context;
+  if (size != table->info.bytes) {
     return kv_fail(err, KV_CORRUPT,
                    "table %016" PRIx64 ": %" PRIu64 " bytes, the manifest says %" PRIu64,
                    table->place.id, size, table->info.bytes);
   }
+  if (!table->known) return KV_OK;
+  uint8_t tail[KV_TABLE_FOOTER_BYTES_MAX];
+  struct kv_range range = tail_of(size, tail);
+  struct kv_table_footer footer;
+  kv_status status = range.size ? kv_env_read(env, file, &range, 1, err) : KV_OK;
+  if (!status)
+    status = kv_footer_parse(&footer, kv_slice_of(tail, range.size), size, &table->place, err);
+  if (status) return status;
+  return footer.checksum == table->info.checksum ? KV_OK : disagrees(table, "checksum", err);
+}
+
+static kv_status name_file(struct kv_table *table, const struct kv_table_config *config,
+                           struct kv_err *err) {
+  struct kv_buf path;
+  kv_buf_init(&path);
+  kv_table_path(&path, config->dir, table->info.id);
+  kv_status status = path.status ? kv_fail_nomem(err)
+                                 : kv_open_file_new(kv_cache_files(table->cache), config->env,
+                                                    (const char *)path.data, check_opened, table,
+                                                    &table->file, err);
+  kv_buf_release(&path);
   return status;
 }
 
-static kv_status open_table(struct kv_table *table, const char *dir, struct kv_err *err) {
-  kv_status status = open_file(table, dir, err);
+static kv_status open_table(struct kv_table *table, const struct kv_table_config *config,
+                            struct kv_err *err) {
+  kv_status status = name_file(table, config, err);
   if (!status) {
-    status = kv_table_parts_load(&table->parts, table->env, table->file, table->info.bytes,
-                                 &table->place, err);
+    status = kv_table_parts_load(&table->parts, table->file, table->info.bytes, &table->place, err);
   }
-  return status ? status : compare_with_manifest(table, err);
+  if (!status) status = compare_with_manifest(table, err);
+  table->known = status == KV_OK;
+  return status;
 }
 
 kv_status kv_table_open(const struct kv_table_config *config, const struct kv_file_info *info,
@@ -177,7 +202,6 @@ kv_status kv_table_open(const struct kv_table_config *config, const struct kv_fi
                         struct kv_err *err) {
   struct kv_table *made = kv_alloc_zero(1, sizeof *made);
   if (!made) return kv_fail_nomem(err);
-  made->env = config->env;
   made->cache = cache;
   made->stats = stats;
   made->owner = kv_cache_new_owner(cache);
@@ -185,7 +209,7 @@ kv_status kv_table_open(const struct kv_table_config *config, const struct kv_fi
   made->place.id = info->id;
   kv_file_info_init(&made->info);
   kv_status status = kv_file_info_copy(&made->info, info, err);
-  if (!status) status = open_table(made, config->dir, err);
+  if (!status) status = open_table(made, config, err);
   if (status) {
     kv_table_close(made);
     return status;
@@ -197,7 +221,7 @@ kv_status kv_table_open(const struct kv_table_config *config, const struct kv_fi
 void kv_table_close(struct kv_table *table) {
   if (!table) return;
   kv_cache_drop_owner(table->cache, table->owner);
-  if (table->file) kv_env_close_read(table->env, table->file);
+  kv_open_file_free(table->file);
   kv_table_parts_release(&table->parts);
   kv_file_info_release(&table->info);
   kv_free(table);
@@ -285,7 +309,7 @@ static kv_status read_stored(const struct kv_table *table, uint32_t block, uint8
                            kv_fences_size(&table->parts.fences, block), NULL};
   range.into = kv_alloc(range.size, 1);
   if (!range.into) return kv_fail_nomem(err);
-  kv_status status = kv_env_read(table->env, table->file, &range, 1, err);
+  kv_status status = kv_open_file_read(table->file, &range, 1, err);
   if (status)
     kv_free(range.into);
   else

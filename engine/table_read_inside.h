@@ -2,6 +2,7 @@
 #ifndef KV_TABLE_READ_INSIDE_H
 #define KV_TABLE_READ_INSIDE_H
 
+#include "open_files.h"
 #include "table_format.h"
 #include "table_read.h"
 
@@ -18,10 +19,11 @@ struct kv_table_parts {
 };
 
 struct kv_table {
-  struct kv_env *env;
   struct kv_cache *cache;
   struct kv_stats *stats;
-  struct kv_read_file *file;
+  struct kv_open_file *file;
+  bool
+      known; /* the parts are those of the manifest: a file that is opened again must have them too */
   struct kv_table_place place;
   struct kv_file_info info;
   uint64_t owner; /* in the cache */
@@ -29,9 +31,9 @@ struct kv_table {
 };
 
 /* Reads and verifies footer, filter, fences and properties of a file of `file_size` bytes. */
-kv_status kv_table_parts_load(struct kv_table_parts *parts, struct kv_env *env,
-                              struct kv_read_file *file, uint64_t file_size,
-                              const struct kv_table_place *place, struct kv_err *err);
+kv_status kv_table_parts_load(struct kv_table_parts *parts, struct kv_open_file *file,
+                              uint64_t file_size, const struct kv_table_place *place,
+                              struct kv_err *err);
 void kv_table_parts_release(struct kv_table_parts *parts);
 
 /* A stored data block that was read for the cache becomes its plain bytes: verified as the cache says,

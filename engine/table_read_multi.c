@@ -113,7 +113,7 @@ static kv_status read_ranges(struct multi *multi, size_t n, struct kv_err *err) 
     multi->ranges[i].into = kv_alloc(multi->ranges[i].size, 1);
     if (!multi->ranges[i].into) return kv_fail_nomem(err);
   }
-  return n ? kv_env_read(multi->table->env, multi->table->file, multi->ranges, n, err) : KV_OK;
+  return n ? kv_open_file_read(multi->table->file, multi->ranges, n, err) : KV_OK;
 }
 
 /* Moves one block that was read into the cache; takes the range's bytes. */

@@ -122,7 +122,7 @@ static kv_status check_totals(const struct kv_table_verifier *verify, struct kv_
 static kv_status check_parts(const struct kv_table *table, struct kv_err *err) {
   struct kv_table_parts parts;
   kv_status status =
-      kv_table_parts_load(&parts, table->env, table->file, table->info.bytes, &table->place, err);
+      kv_table_parts_load(&parts, table->file, table->info.bytes, &table->place, err);
   if (status) return status;
   bool same = parts.footer.checksum == table->parts.footer.checksum;
   kv_table_parts_release(&parts);
@@ -152,6 +152,14 @@ kv_status kv_table_verifier_step(struct kv_table_verifier *verifier, bool *done,
   bool more = verifier->next < verifier->table->parts.fences.count;
   *done = !more;
   return more ? check_block(verifier, verifier->next++, err) : check_totals(verifier, err);
+}
+
+const struct kv_digest *kv_table_verifier_digest(const struct kv_table_verifier *verifier) {
+  return &verifier->digest;
+}
+
+uint64_t kv_table_verifier_bytes(const struct kv_table_verifier *verifier) {
+  return verifier->key_bytes + verifier->value_bytes;
 }
 
 void kv_table_verifier_free(struct kv_table_verifier *verifier) {

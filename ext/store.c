@@ -1,6 +1,6 @@
 /* The registry of stores. A store is found by the canonical path that SQLite gives for the database file;
 ** in-memory databases by the address of SQLite's own file object, which connections of one shared cache
-** have in common. All lists hang below one static SQLite mutex; what is heavier than list work (engine
+** have in common. All lists hang below the process's one static lock; what is heavier than list work (engine
 ** calls that touch files, SQL) happens outside of it.
 **
 ** Families live as long as somebody references them: connections keep theirs until they close, so that
@@ -48,14 +48,11 @@ struct colfam_store {
 static struct colfam_store *all_stores;
 static struct kv_cache *process_cache;
 
-static sqlite3_mutex *registry_mutex(void) {
-  return sqlite3_mutex_alloc(SQLITE_MUTEX_STATIC_APP1);
-}
 void colfam_store_lock(void) {
-  sqlite3_mutex_enter(registry_mutex());
+  kv_mutex_lock(kv_mutex_process());
 }
 void colfam_store_unlock(void) {
-  sqlite3_mutex_leave(registry_mutex());
+  kv_mutex_unlock(kv_mutex_process());
 }
 
 /* Where a database is. */

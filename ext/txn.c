@@ -21,6 +21,8 @@
 /* Dead log rows that a commit deletes (invariant 9). */
 #define TRIM_ROWS 4
 #define RUNS_HARD_MAX 32 /* with a thread that merges them; without, kv_view_work says */
+/* Log and batch of a table, in budgets, that flushes may wait for when too many files are being made. */
+#define CROWDED_BUDGETS 8
 
 /* Bytes of a log row beside its batch, at most. */
 #define LOG_ROW_OVERHEAD 64
@@ -348,6 +350,13 @@ struct due {
   enum kv_job_kind kind;
 };
 
+/* Whether this process makes files for so many tables at a time that another must wait: a file that is not yet
+** named keeps its descriptor. */
+static bool is_crowded(uint64_t bytes, uint64_t budget) {
+  return bytes < CROWDED_BUDGETS * budget &&
+         kv_open_files_are_held(kv_cache_files(colfam_store_cache()));
+}
+
 static struct due due_work(const struct colfam_txn *txn) {
   uint64_t budget = txn->table->options.kv.memtable_bytes;
   uint64_t bytes = kv_view_log_bytes(txn->base) + kv_batch_data_bytes(txn->batch);
@@ -360,7 +369,7 @@ static struct due due_work(const struct colfam_txn *txn) {
     due.kind = txn->jobs->kind;
     due.with_batch = writes && txn->jobs->takes_batch;
     due.job = txn->jobs->takes_batch && !takes_batch(txn);
-  } else if (writes) {
+  } else if (writes && !is_crowded(bytes, budget)) {
     due.with_batch = bytes >= 2 * budget;
     due.job = due.with_batch || work != KV_WORK_NONE;
   }

@@ -13,6 +13,8 @@
 #include "engine/kv.h"
 #include "error.h"
 
+#define TASKS_MAX 16 /* at a time: files that they have made keep their descriptors */
+
 struct task {
   struct task *next;
   struct colfam_store *store; /* never looked into by the thread */
@@ -237,10 +239,11 @@ bool colfam_worker_give(struct colfam_store *store, struct colfam_offer *offer) 
     task->store = store;
     task->offer = offer;
     kv_mutex_lock(worker.lock);
-    given = start();
+    struct task **link = &worker.tasks;
+    int count = 0;
+    for (; *link; link = &(*link)->next) count++;
+    given = count < TASKS_MAX && start();
     if (given) {
-      struct task **link = &worker.tasks;
-      while (*link) link = &(*link)->next;
       *link = task;
       kv_cond_broadcast(worker.changed);
     }

@@ -419,6 +419,33 @@ START_TEST(a_step_is_bounded) {
 }
 END_TEST
 
+/* Blocks are read back one by one, so that a step is at most one over what it may be. */
+START_TEST(reading_back_is_bounded_by_steps_too) {
+  char value[201];
+  memset(value, 'v', 200);
+  value[200] = 0;
+  for (int bytes = 1; bytes <= 100000; bytes = bytes == 1 ? 20000 : bytes + 80000) {
+    struct kv_job *job = NULL;
+    bool finish = false;
+    put_many("k", 0, 2000, value);
+    store_commit(&store);
+    ck_assert_int_eq(kv_job_new(store.view, KV_JOB_FLUSH, &job, NULL), KV_OK);
+    kv_job_set_file_bytes(job, 4096);
+    while (strcmp(kv_job_phase(job), "write") == 0)
+      ck_assert_int_eq(kv_job_step(job, &finish, NULL), KV_OK);
+    kv_job_set_step_bytes(job, (uint64_t)bytes);
+    uint64_t blocks = kv_stats_get(kv_family_stats(store.family), KV_STAT_BLOCKS_READ);
+    for (uint64_t before = blocks; !finish; before = blocks) {
+      ck_assert_int_eq(kv_job_step(job, &finish, NULL), KV_OK);
+      blocks = kv_stats_get(kv_family_stats(store.family), KV_STAT_BLOCKS_READ);
+      ck_assert_uint_le(blocks - before, (uint64_t)(1 + bytes / 500));
+    }
+    kv_job_free(job);
+    ck_assert_uint_eq(store_files(&store), 0);
+  }
+}
+END_TEST
+
 START_TEST(tombstones_that_go_are_bounded_by_steps_too) {
   struct kv_job *job = NULL;
   bool finish = false;
@@ -719,6 +746,7 @@ int main(void) {
   tcase_add_test(tests, compaction_of_a_single_run_with_tombstones_cleans_it);
   tcase_add_test(tests, output_is_split_into_disjoint_files);
   tcase_add_test(tests, a_step_is_bounded);
+  tcase_add_test(tests, reading_back_is_bounded_by_steps_too);
   tcase_add_test(tests, tombstones_that_go_are_bounded_by_steps_too);
   tcase_add_test(tests, files_go_with_the_job_unless_kept);
   tcase_add_test(tests, unfinished_job_leaves_no_file);
