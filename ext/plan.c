@@ -66,13 +66,12 @@ bool colfam_planner_is_list(const struct colfam_planner *planner, int position) 
 }
 
 static bool is_list(sqlite3_index_info *info, int term) {
-  return sqlite3_libversion_number() >= 3038000 && sqlite3_vtab_in(info, term, -1);
+  return sqlite3_vtab_in(info, term, -1) != 0;
 }
 
 /* The right side when the SQL has it as a literal text, else NULL. */
 static sqlite3_value *literal_text(const struct colfam_planner *planner, int term) {
   sqlite3_value *value = NULL;
-  if (sqlite3_libversion_number() < 3038000) return NULL;
   if (sqlite3_vtab_rhs_value(planner->info, term, &value) != SQLITE_OK || !value) return NULL;
   return sqlite3_value_type(value) == SQLITE_TEXT ? value : NULL;
 }

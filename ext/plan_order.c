@@ -60,10 +60,8 @@ static bool order_is_done(const struct colfam_planner *planner, const struct ord
 /* GROUP BY and DISTINCT ask for equal rows side by side: in the key's own direction. Before 3.53 a GROUP BY
 ** may be one that ORDER BY has been merged into, which is not told, and not sorted again. */
 static bool direction_matters(sqlite3_index_info *info) {
-  int version = sqlite3_libversion_number();
-  if (version < 3038000) return true;
   int distinct = sqlite3_vtab_distinct(info);
-  return distinct == 1 ? version < 3053000 : distinct != 2;
+  return distinct == 1 ? sqlite3_libversion_number() < 3053000 : distinct != 2;
 }
 
 void colfam_planner_order(struct colfam_planner *planner) {

@@ -192,13 +192,14 @@ static void declare_column(const struct colfam_schema *schema, int i, sqlite3_st
                 (schema->key_form == COLFAM_KEY_COLUMN && column->key_index == 0);
   sqlite3_str_appendf(sql, "\"%w\" %s", column->name, column->type);
   if (column->collation) sqlite3_str_appendf(sql, " COLLATE \"%w\"", column->collation);
-  if (column->not_null) sqlite3_str_appendall(sql, " NOT NULL");
+  if (column->not_null || i == schema->rowid_column) sqlite3_str_appendall(sql, " NOT NULL");
   if (is_key) sqlite3_str_appendall(sql, " PRIMARY KEY");
   sqlite3_str_appendall(sql, ", ");
 }
 
-/* Key columns are declared NOT NULL, as SQLite does itself for WITHOUT ROWID tables. A writable virtual
-** table WITHOUT ROWID may have one key column only: composite keys get a hidden one. */
+/* Key columns are declared NOT NULL, as SQLite does itself for WITHOUT ROWID tables, and the rowid's alias
+** too: SQLite seeks min() of columns that are never NULL only. A writable virtual table WITHOUT ROWID may have
+** one key column only: composite keys get a hidden one. */
 static int declare(struct colfam_schema *schema) {
   sqlite3_str *sql = sqlite3_str_new(NULL);
   sqlite3_str_appendall(sql, "CREATE TABLE x(");

@@ -1,5 +1,5 @@
 /* Random statements on ordinary tables and on colfam tables of the same shape, which must answer alike
-** (README.md, Limits, has the exceptions). A scenario is a script of statements on two tables of random
+** (exceptions: README.md, Limits, and ext/README.md). A scenario is a script of statements on two tables of random
 ** shapes and an ordinary one.
 **
 **   COLFAM_SEED=n    first scenario

@@ -372,14 +372,28 @@ static sqlite3_int64 blocks(void) {
   return counter("t", "blocks_read") + counter("t", "cache_hits");
 }
 
-/* One seek from either end, a block or two a run. */
+/* A query that takes rows from an end of the key, and its answer: one seek, a block or two a run. */
+struct ending {
+  const char *query, *answer;
+};
+
+static void check_endings(const struct ending *endings, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    sqlite3_int64 before = blocks(), scans = counter("t", "scans");
+    sql_rows(db, endings[i].query, endings[i].answer);
+    ck_assert_msg(blocks() - before <= 4, "%s: %lld blocks", endings[i].query,
+                  (long long)(blocks() - before));
+    ck_assert_int_eq(counter("t", "scans") - scans, 1);
+  }
+}
+
 START_TEST(ends_of_the_key_are_one_seek) {
   sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k INT, j TEXT, v, PRIMARY KEY(k, j DESC),"
              " block_bytes = 1024);"
              "WITH RECURSIVE s(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM s WHERE i < 20000)"
              "INSERT INTO t SELECT i / 100, 'j' || (i % 100), printf('%.40c', 'x') FROM s;"
              "INSERT INTO t(t) VALUES('flush'); SELECT count(v) FROM t");
-  static const char *const queries[][2] = {
+  static const struct ending endings[] = {
       {"SELECT min(k) FROM t", "0"},
       {"SELECT max(k) FROM t", "200"},
       {"SELECT max(k) FROM t WHERE k < 77", "76"},
@@ -395,13 +409,27 @@ START_TEST(ends_of_the_key_are_one_seek) {
       {"SELECT EXISTS (SELECT 1 FROM t WHERE k = 60)", "1"},
       {"SELECT EXISTS (SELECT 1 FROM t WHERE k = 60 AND j > 'j5')", "1"},
   };
-  for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
-    sqlite3_int64 before = blocks(), scans = counter("t", "scans");
-    sql_rows(db, queries[i][0], queries[i][1]);
-    ck_assert_msg(blocks() - before <= 4, "%s: %lld blocks", queries[i][0],
-                  (long long)(blocks() - before));
-    ck_assert_int_eq(counter("t", "scans") - scans, 1);
-  }
+  check_endings(endings, sizeof endings / sizeof *endings);
+}
+END_TEST
+
+START_TEST(ends_of_the_rowids_are_one_seek) {
+  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k INTEGER PRIMARY KEY, v, block_bytes = 1024);"
+             "WITH RECURSIVE s(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM s WHERE i < 20000)"
+             "INSERT INTO t SELECT i, printf('%.40c', 'x') FROM s;"
+             "INSERT INTO t(t) VALUES('flush'); SELECT count(v) FROM t");
+  static const struct ending endings[] = {
+      {"SELECT min(k) FROM t", "1"},
+      {"SELECT min(rowid) FROM t", "1"},
+      {"SELECT max(k) FROM t", "20000"},
+      {"SELECT max(rowid) FROM t", "20000"},
+      {"SELECT min(k), length(v) FROM t", "1|40"},
+      {"SELECT min(k) FROM t WHERE k > 77", "78"},
+      {"SELECT max(k) FROM t WHERE k < 77", "76"},
+      {"SELECT k FROM t ORDER BY k LIMIT 2", "1\n2"},
+      {"SELECT k FROM t ORDER BY rowid DESC LIMIT 2", "20000\n19999"},
+  };
+  check_endings(endings, sizeof endings / sizeof *endings);
 }
 END_TEST
 
@@ -418,6 +446,7 @@ int main(void) {
   tcase_add_test(tcase, columns_beyond_the_63rd);
   tcase_add_test(tcase, absence_and_presence_touch_no_value);
   tcase_add_test(tcase, ends_of_the_key_are_one_seek);
+  tcase_add_test(tcase, ends_of_the_rowids_are_one_seek);
   suite_add_tcase(suite, tcase);
   return harness_run(suite);
 }
