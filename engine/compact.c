@@ -435,16 +435,9 @@ const char *kv_job_phase(const struct kv_job *job) {
   return job->phase == PHASE_VERIFY ? "verify" : "write";
 }
 
-static bool has_file(const struct kv_view *view, uint64_t id) {
-  for (size_t i = 0; i < view->file_count; i++) {
-    if (kv_sst_info(view->files[i])->id == id) return true;
-  }
-  return false;
-}
-
 static bool has_inputs(const struct kv_job *job, const struct kv_view *view) {
   for (size_t i = 0; i < job->edit.removed_count; i++) {
-    if (!has_file(view, job->edit.removed[i])) return false;
+    if (!kv_view_names_file(view, job->edit.removed[i])) return false;
   }
   return true;
 }

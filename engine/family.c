@@ -30,6 +30,7 @@ struct kv_family {
   struct kv_sst **files;     /* sorted by id */
   size_t file_count;
   size_t file_capacity;
+  struct kv_view *views;
   struct kv_mutex *removing;
   struct kv_buf path; /* of the file being removed */
 };
@@ -303,6 +304,64 @@ kv_status kv_sst_table(struct kv_sst *sst, struct kv_table **table, struct kv_er
   *table = sst->table;
   kv_mutex_unlock(sst->lock);
   return status;
+}
+
+/* ---- Views. The list is under family->lock. */
+
+void kv_family_add_view(struct kv_family *family, struct kv_view *view) {
+  view->made_us = kv_env_now_us(family->env);
+  kv_mutex_lock(family->lock);
+  view->next = family->views;
+  view->link = &family->views;
+  if (view->next) view->next->link = &view->next;
+  family->views = view;
+  kv_mutex_unlock(family->lock);
+}
+
+void kv_family_drop_view(struct kv_family *family, struct kv_view *view) {
+  if (!view->link) return;
+  kv_mutex_lock(family->lock);
+  *view->link = view->next;
+  if (view->next) view->next->link = view->link;
+  kv_mutex_unlock(family->lock);
+}
+
+/* By what is committed, and by what of it is in files. */
+static bool is_behind(const struct kv_view *view, const struct kv_view *other) {
+  const struct kv_log_state *a = &view->log.state, *b = &other->log.state;
+  if (a->last_seq != b->last_seq) return a->last_seq < b->last_seq;
+  return a->flushed_seq < b->flushed_seq ||
+         (a->flushed_seq == b->flushed_seq && view->run_count > other->run_count);
+}
+
+static const struct kv_view *newest_view(const struct kv_family *family) {
+  const struct kv_view *newest = family->views;
+  for (const struct kv_view *view = newest; view; view = view->next)
+    if (is_behind(newest, view)) newest = view;
+  return newest;
+}
+
+/* All files that views name, without the newest view's. */
+static uint64_t pinned_bytes(const struct kv_family *family, const struct kv_view *newest) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < family->file_count; i++)
+    if (!kv_view_names_file(newest, family->files[i]->info.id))
+      bytes += family->files[i]->info.bytes;
+  return bytes;
+}
+
+void kv_family_view_facts(struct kv_family *family, struct kv_view_facts *facts) {
+  uint64_t now = kv_env_now_us(family->env);
+  *facts = (struct kv_view_facts){0, 0, 0};
+  kv_mutex_lock(family->lock);
+  const struct kv_view *newest = newest_view(family);
+  for (const struct kv_view *view = family->views; view; view = view->next) {
+    facts->count++;
+    if (is_behind(view, newest) && now - view->made_us > facts->oldest_us)
+      facts->oldest_us = now - view->made_us;
+  }
+  if (newest) facts->pinned_bytes = pinned_bytes(family, newest);
+  kv_mutex_unlock(family->lock);
 }
 
 /* ---- Deletion */

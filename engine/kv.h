@@ -61,6 +61,14 @@ struct kv_options kv_family_options(struct kv_family *family);
 void kv_family_set_options(struct kv_family *family, const struct kv_options *options);
 /* Memory of memtables held by the family, bytes. */
 size_t kv_family_memory(struct kv_family *family);
+/* The views of the family that somebody in this process holds. */
+struct kv_view_facts {
+  uint64_t count;
+  uint64_t
+      oldest_us; /* since the oldest was made of those that are behind the newest; 0: none is */
+  uint64_t pinned_bytes; /* of files that such views name and the newest does not */
+};
+void kv_family_view_facts(struct kv_family *family, struct kv_view_facts *facts);
 /* Whether a view of this process names the file. */
 bool kv_family_names_file(struct kv_family *family, uint64_t id);
 /* Unlinks a table file, when no view of this process names it (KV_BUSY otherwise). A file that is gone
@@ -99,6 +107,7 @@ int64_t kv_view_rows(const struct kv_view *view); /* -1 unknown */
 uint64_t kv_view_gen(const struct kv_view *view); /* generation of the newest log row, else 0 */
 uint64_t kv_view_gen_bytes(const struct kv_view *view); /* encoded bytes of that generation */
 uint64_t kv_view_log_bytes(const struct kv_view *view);
+bool kv_view_names_file(const struct kv_view *view, uint64_t id);
 size_t kv_view_file_count(const struct kv_view *view);
 /* Newest run first, files of a run in key order. Borrowed from the view. */
 const struct kv_file_info *kv_view_file(const struct kv_view *view, size_t index);

@@ -43,6 +43,10 @@ static const struct kv_stat_info infos[] = {
     [KV_STAT_COMPACT_BYTES_WRITTEN] = {"compact_bytes_written", "bytes",
                                        "file bytes written by compactions"},
     [KV_STAT_FILES_REMOVED] = {"files_removed", "files", "files deleted after their last use"},
+    [KV_STAT_ORPHANS_REMOVED] = {"orphans_removed", "files",
+                                 "of these, files that no manifest named: left behind"},
+    [KV_STAT_FLUSH_WAITS] = {"flush_waits", "commits",
+                             "commits that waited for the thread's flush, the log being too long"},
     [KV_STAT_WIDENED_LOOKUPS] = {"widened_lookups", "lookups",
                                  "SQL lookups that had to read a superset of what they asked"},
 };

@@ -40,6 +40,8 @@ enum kv_stat {
   KV_STAT_COMPACT_BYTES_READ,
   KV_STAT_COMPACT_BYTES_WRITTEN,
   KV_STAT_FILES_REMOVED,
+  KV_STAT_ORPHANS_REMOVED, /* of these, files that nobody had named */
+  KV_STAT_FLUSH_WAITS,     /* SQL side: commits that waited for a flush of the thread */
   KV_STAT_WIDENED_LOOKUPS, /* SQL side: lookups that had to read a superset */
   KV_STAT_COUNT
 };

@@ -17,6 +17,7 @@
 /* ---- Life */
 
 static void view_free(struct kv_view *view) {
+  kv_family_drop_view(view->family, view);
   for (size_t i = 0; i < view->file_count; i++) kv_family_sst_unref(view->family, view->files[i]);
   kv_free(view->files);
   kv_free(view->runs);
@@ -178,6 +179,7 @@ kv_status kv_view_new(struct kv_family *family, const struct kv_snapshot *snapsh
   status = fill(made, snapshot, source, err);
   if (status == KV_OK) {
     kv_stats_add(kv_family_stats(family), KV_STAT_VIEWS_BUILT, 1);
+    kv_family_add_view(family, made);
     *view = made;
   } else {
     view_free(made);
@@ -241,11 +243,13 @@ kv_status kv_view_advance(const struct kv_view *base, const struct kv_log_row *r
   kv_status status = view_alloc(base->family, base->file_count + added, &made, err);
   if (status != KV_OK) return status;
   status = advance(made, base, row, edit, err);
-  if (status == KV_OK)
-    *view = made;
-  else
+  if (status != KV_OK) {
     view_free(made);
-  return status;
+    return status;
+  }
+  kv_family_add_view(base->family, made);
+  *view = made;
+  return KV_OK;
 }
 
 /* ---- Facts */
@@ -268,6 +272,12 @@ uint64_t kv_view_gen_bytes(const struct kv_view *view) {
 
 uint64_t kv_view_log_bytes(const struct kv_view *view) {
   return view->log.bytes;
+}
+
+bool kv_view_names_file(const struct kv_view *view, uint64_t id) {
+  for (size_t i = 0; i < view->file_count; i++)
+    if (kv_sst_info(view->files[i])->id == id) return true;
+  return false;
 }
 
 size_t kv_view_file_count(const struct kv_view *view) {

@@ -29,7 +29,9 @@ struct kv_sst *kv_run_find(const struct kv_run *run, struct kv_slice key);
 size_t kv_run_lower_bound(const struct kv_run *run, struct kv_slice key);
 
 struct kv_view {
-  int64_t refs; /* atomic */
+  int64_t refs;                 /* atomic */
+  struct kv_view *next, **link; /* of the family's, under its lock; link NULL: not among them yet */
+  uint64_t made_us;
   struct kv_family *family;
   struct kv_log_window log;
   struct kv_run *runs; /* newest first */
@@ -44,6 +46,9 @@ struct kv_log *kv_family_log(struct kv_family *family);
 const struct kv_table_config *kv_family_table_config(
     struct kv_family *family); /* options as at open */
 struct kv_cache *kv_family_cache(struct kv_family *family);
+/* A view counts among the family's from when it is whole until it is freed. */
+void kv_family_add_view(struct kv_family *family, struct kv_view *view);
+void kv_family_drop_view(struct kv_family *family, struct kv_view *view);
 /* The named file, with one more reference; made when no view names it yet. KV_CORRUPT when the process
 ** knows the id with another checksum or size. */
 kv_status kv_family_sst_ref(struct kv_family *family, const struct kv_file_info *info,

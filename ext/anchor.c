@@ -144,15 +144,17 @@ static double open_and_count(struct colfam_vtab *vtab) {
 /* A view in memory may be old, which does no harm. A small table may have grown when the statement runs
 ** again: it is taken for a little larger. */
 double colfam_vtab_rows_estimate(struct colfam_vtab *vtab) {
-  const struct colfam_table *table = vtab->table;
+  struct colfam_table *table = vtab->table;
+  struct kv_view *cached = table ? colfam_cached_view(&table->cached) : NULL;
   if (table && table->txn) {
     vtab->rows_estimate = rows_of_view(table->txn->base, table->txn->batch);
-  } else if (table && table->view) {
-    vtab->rows_estimate = rows_of_view(table->view, NULL);
+  } else if (cached) {
+    vtab->rows_estimate = rows_of_view(cached, NULL);
   } else if (vtab->rows_estimate == 0) {
     vtab->rows_estimate = ROWS_UNKNOWN; /* should the shadow tables lead back here */
     vtab->rows_estimate = open_and_count(vtab);
   }
+  kv_view_unref(cached);
   if (vtab->rows_estimate < ROWS_LEAST) vtab->rows_estimate = ROWS_LEAST;
   return vtab->rows_estimate;
 }

@@ -28,6 +28,7 @@ static void queue(struct colfam_store *store, struct kv_family *family, uint64_t
   *removal = (struct colfam_removal){.family = kv_family_ref(family),
                                      .id = id,
                                      .doubtful = doubtful,
+                                     .found = doubtful,
                                      .unnamed = !doubtful,
                                      .wal_frames = -1};
   colfam_store_give_removal(store, removal);
@@ -174,19 +175,23 @@ static void prove(struct colfam_table *table, struct colfam_removal *list) {
   }
 }
 
-/* Removes what is proved and named by no view; the rest goes back into the queue. */
+/* Removes what is proved and named by no view but such as are only cached; the rest goes back into the queue. */
 static void remove_proved(struct colfam_store *store, struct colfam_removal *list) {
   while (list) {
     struct colfam_removal *removal = list;
     list = removal->next;
     colfam_kill_point("remove");
     kv_status status = KV_BUSY;
-    if (removal->proved && removal->unnamed && !colfam_store_knows_file(store, removal->id))
+    bool may_go = removal->proved && removal->unnamed;
+    if (may_go && colfam_store_knows_file(store, removal->id))
+      colfam_store_shed(store, removal->id);
+    if (may_go && !colfam_store_knows_file(store, removal->id))
       status = kv_family_remove_file(removal->family, removal->id, NULL);
     if (status != KV_OK) {
       colfam_store_give_removal(store, removal);
       continue;
     }
+    if (removal->found) kv_stats_add(kv_family_stats(removal->family), KV_STAT_ORPHANS_REMOVED, 1);
     colfam_kill_point("removed");
     free_removal(removal);
   }

@@ -43,6 +43,7 @@ struct colfam_store {
   struct family_entry *families;
   struct colfam_removal *removals;
   struct colfam_offer *offers;
+  struct colfam_cached_view *cached;
 };
 
 static struct colfam_store *all_stores;
@@ -397,6 +398,58 @@ void colfam_store_drop_family(struct colfam_store *store, struct kv_family *fami
   if (registered) kv_family_unref(registered);
 }
 
+/* ---- Cached views. A slot is emptied by an exchange: whoever gets the view has its reference. Its owner puts it
+** back; so does a visitor, unless the owner has put another one there meanwhile. */
+
+void colfam_store_link_cached(struct colfam_store *store, struct colfam_cached_view *cached) {
+  colfam_store_lock();
+  cached->next = store->cached;
+  store->cached = cached;
+  colfam_store_unlock();
+}
+
+void colfam_store_unlink_cached(struct colfam_store *store, struct colfam_cached_view *cached) {
+  colfam_store_lock();
+  struct colfam_cached_view **link = &store->cached;
+  while (*link != cached) link = &(*link)->next;
+  *link = cached->next;
+  colfam_store_unlock();
+  colfam_cached_set(cached, NULL);
+}
+
+void colfam_cached_set(struct colfam_cached_view *cached, struct kv_view *view) {
+  kv_view_unref(__atomic_exchange_n(&cached->view, view, __ATOMIC_ACQ_REL));
+}
+
+struct kv_view *colfam_cached_view(struct colfam_cached_view *cached) {
+  struct kv_view *view = __atomic_exchange_n(&cached->view, NULL, __ATOMIC_ACQ_REL);
+  if (view) colfam_cached_set(cached, kv_view_ref(view));
+  return view;
+}
+
+static bool put_back(struct colfam_cached_view *cached, struct kv_view *view) {
+  struct kv_view *none = NULL;
+  return __atomic_compare_exchange_n(&cached->view, &none, view, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED);
+}
+
+/* One that names the file, or has lost its place; NULL when there is none. */
+static struct kv_view *take_naming(struct colfam_store *store, uint64_t id) {
+  struct kv_view *taken = NULL;
+  colfam_store_lock();
+  for (struct colfam_cached_view *it = store->cached; it && !taken; it = it->next) {
+    struct kv_view *view = __atomic_exchange_n(&it->view, NULL, __ATOMIC_ACQ_REL);
+    if (view && (kv_view_names_file(view, id) || !put_back(it, view))) taken = view;
+  }
+  colfam_store_unlock();
+  return taken;
+}
+
+void colfam_store_shed(struct colfam_store *store, uint64_t id) {
+  struct kv_view *view;
+  while ((view = take_naming(store, id))) kv_view_unref(view);
+}
+
 bool colfam_store_knows_file(struct colfam_store *store, uint64_t id) {
   bool known = false;
   colfam_store_lock();
@@ -441,4 +494,12 @@ bool colfam_store_has_removals(struct colfam_store *store) {
   bool some = store->removals != NULL;
   colfam_store_unlock();
   return some;
+}
+
+size_t colfam_store_count_removals(struct colfam_store *store, const struct kv_family *family) {
+  size_t count = 0;
+  colfam_store_lock();
+  for (struct colfam_removal *r = store->removals; r; r = r->next) count += r->family == family;
+  colfam_store_unlock();
+  return count;
 }

@@ -59,9 +59,23 @@ struct colfam_removal {
   bool older;  /* dropped before the xSync of some later transaction */
   bool
       doubtful; /* found in the directory or left by a failed commit: somebody may be at work on it */
+  bool found;   /* by a sweep, or left by a failed commit */
   bool unnamed;   /* no t_cffile names the file, as the last xSync saw them: no proof without */
   int wal_frames; /* nLog of the first checkpoint call after the drop; -1 not known yet */
 };
+/* A connection's cached view of a table, among those of the store while it is linked. It is only a cache: whoever
+** needs that a file goes may take it away at any time, so its owner asks for it each time. */
+struct colfam_cached_view {
+  struct colfam_cached_view *next;
+  struct kv_view *view; /* atomic; NULL: none */
+};
+void colfam_store_link_cached(struct colfam_store *store, struct colfam_cached_view *cached);
+void colfam_store_unlink_cached(struct colfam_store *store, struct colfam_cached_view *cached);
+/* For the owner: the view with a reference for the caller, or NULL / another one, taken over; NULL empties it. */
+struct kv_view *colfam_cached_view(struct colfam_cached_view *cached);
+void colfam_cached_set(struct colfam_cached_view *cached, struct kv_view *view);
+/* Takes all cached views away that name the file. */
+void colfam_store_shed(struct colfam_store *store, uint64_t id);
 /* Whether a view of any table of this process names the file, or it waits for its removal. */
 bool colfam_store_knows_file(struct colfam_store *store, uint64_t id);
 /* A sweep of the directory (sweep.h) is due at first, and when wanted. Taking it says whether, and that
@@ -72,6 +86,8 @@ void colfam_store_want_sweep(struct colfam_store *store);
 struct colfam_removal *colfam_store_take_removals(struct colfam_store *store);
 void colfam_store_give_removal(struct colfam_store *store, struct colfam_removal *removal);
 bool colfam_store_has_removals(struct colfam_store *store);
+/* Those queued with the family. */
+size_t colfam_store_count_removals(struct colfam_store *store, const struct kv_family *family);
 
 /* Work that waits for a commit, for jobs.c alone: the list, looked at under the lock. */
 struct colfam_offer;

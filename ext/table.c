@@ -35,14 +35,12 @@ int colfam_table_pragma(struct colfam_table *table, const char *name, char *text
 }
 
 void colfam_table_forget_view(struct colfam_table *table) {
-  kv_view_unref(table->view);
-  table->view = NULL;
+  colfam_cached_set(&table->cached, NULL);
 }
 
 void colfam_table_set_view(struct colfam_table *table, struct kv_view *view,
                            unsigned data_version) {
-  colfam_table_forget_view(table);
-  table->view = view;
+  colfam_cached_set(&table->cached, view);
   table->data_version = data_version;
 }
 
@@ -75,7 +73,8 @@ static void set_options(struct colfam_table *table, const struct colfam_options 
   kv_family_set_options(table->family, &options->kv);
 }
 
-static int refresh(struct colfam_table *table, unsigned version, char **message) {
+static int refresh(struct colfam_table *table, unsigned version, struct kv_view **out,
+                   char **message) {
   struct colfam_meta meta;
   int rc = colfam_catalog_read_meta(&table->catalog, &meta, message);
   if (rc != SQLITE_OK) return rc;
@@ -88,6 +87,7 @@ static int refresh(struct colfam_table *table, unsigned version, char **message)
   rc = build_view(table, &meta, &view, message);
   if (rc != SQLITE_OK) return rc;
   table->dead_rows = true;
+  *out = kv_view_ref(view);
   colfam_table_set_view(table, view, version);
   return SQLITE_OK;
 }
@@ -101,11 +101,10 @@ int colfam_table_view(struct colfam_table *table, struct kv_view **view, char **
   unsigned version;
   int rc = colfam_table_data_version(table, &version);
   if (rc != SQLITE_OK) return colfam_error(message, rc, "cannot ask for the data version");
-  if (!table->view || table->data_version != version || table->options_stale ||
-      colfam_store_shares_cache(table->store))
-    rc = refresh(table, version, message);
-  if (rc == SQLITE_OK) *view = kv_view_ref(table->view);
-  return rc;
+  bool current = table->data_version == version && !table->options_stale &&
+                 !colfam_store_shares_cache(table->store);
+  if (current) *view = colfam_cached_view(&table->cached);
+  return *view ? SQLITE_OK : refresh(table, version, view, message);
 }
 
 int colfam_table_settle_options(struct colfam_table *table, char **message) {
@@ -201,6 +200,7 @@ static int new_table(struct colfam_conn *conn, struct colfam_catalog *catalog,
   table->options = *options;
   table->next = conn->tables;
   conn->tables = table;
+  colfam_store_link_cached(table->store, &table->cached);
   *out = table;
   return SQLITE_OK;
 }
@@ -287,7 +287,7 @@ void colfam_table_free(struct colfam_table *table) {
   struct colfam_table **link = &table->conn->tables;
   while (*link != table) link = &(*link)->next;
   *link = table->next;
-  colfam_table_forget_view(table);
+  colfam_store_unlink_cached(table->store, &table->cached);
   colfam_store_drop_family(table->store, table->family);
   colfam_store_close(table->store, table->conn->db, table->file);
   colfam_catalog_release(&table->catalog);

@@ -28,7 +28,7 @@ struct colfam_table {
   struct colfam_options options;
   struct colfam_txn *txn; /* NULL outside a write transaction on this table */
   /* The cached view: good while DATA_VERSION is the same (invariant 1, Currency). */
-  struct kv_view *view;
+  struct colfam_cached_view cached;
   unsigned data_version;
   bool writable;      /* as t_cfmeta said last */
   bool dead_rows;     /* t_cflog may hold rows at or below flushed_seq */

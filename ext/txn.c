@@ -422,6 +422,7 @@ static int await_flush(struct colfam_txn *txn, struct due *due, char **message) 
       kv_batch_data_bytes(txn->batch) >= budget ||
       !colfam_worker_has(table->store, table->catalog.uuid, KV_JOB_FLUSH))
     return SQLITE_OK;
+  kv_stats_add(kv_family_stats(table->family), KV_STAT_FLUSH_WAITS, 1);
   colfam_worker_wait(table->store, table->catalog.uuid, KV_JOB_FLUSH);
   colfam_worker_fetch(table->store);
   int rc = adopt_offers(txn, message);
@@ -429,21 +430,23 @@ static int await_flush(struct colfam_txn *txn, struct due *due, char **message) 
   return rc;
 }
 
-static void give_work(struct colfam_table *table, enum kv_job_kind kind) {
+static void give_work(struct colfam_table *table, struct kv_view *view, enum kv_job_kind kind) {
   const uint8_t *uuid = table->catalog.uuid;
   struct colfam_offer *offer = NULL;
   if (colfam_worker_has(table->store, uuid, kind) || colfam_jobs_has(table->store, uuid, kind))
     return;
-  if (colfam_offer_new(uuid, table->view, kind, &offer, NULL) == KV_OK)
+  if (colfam_offer_new(uuid, view, kind, &offer, NULL) == KV_OK)
     (void)colfam_worker_give(table->store, offer);
 }
 
 /* After a commit. Without memory or a thread the next commits do the work. */
 static void work_ahead(struct colfam_table *table) {
-  if (!table->view || colfam_worker_threads() == 0) return;
-  struct kv_work_ahead work = kv_view_work_ahead(table->view);
-  if (work.flush) give_work(table, KV_JOB_FLUSH);
-  if (work.merge) give_work(table, KV_JOB_MERGE);
+  struct kv_view *view = colfam_worker_threads() > 0 ? colfam_cached_view(&table->cached) : NULL;
+  if (!view) return;
+  struct kv_work_ahead work = kv_view_work_ahead(view);
+  if (work.flush) give_work(table, view, KV_JOB_FLUSH);
+  if (work.merge) give_work(table, view, KV_JOB_MERGE);
+  kv_view_unref(view);
 }
 
 /* A failing job is no reason to refuse the commit, as long as nobody asked for it, none stands in t_cffile

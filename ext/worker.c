@@ -39,6 +39,7 @@ static struct {
   int connections;
   int threads;          /* wanted */
   unsigned fork_number; /* atomic */
+  struct colfam_worker_facts facts;
 } worker = {.threads = 1};
 
 /* ---- The thread */
@@ -63,6 +64,9 @@ static void work_on(struct task *task) {
   task->running = false;
   task->offer->finished = done;
   task->ended = done || task->status != KV_OK;
+  worker.facts.steps++;
+  worker.facts.jobs += done;
+  worker.facts.failures += task->status != KV_OK;
   kv_cond_broadcast(worker.changed);
 }
 
@@ -227,6 +231,13 @@ void colfam_worker_set_threads(int threads) {
     kv_mutex_unlock(worker.lock);
   else
     stop();
+}
+
+struct colfam_worker_facts colfam_worker_facts(void) {
+  kv_mutex_lock(worker.lock);
+  struct colfam_worker_facts facts = worker.facts;
+  kv_mutex_unlock(worker.lock);
+  return facts;
 }
 
 /* ---- Tasks */

@@ -28,6 +28,14 @@ void colfam_worker_fetch(struct colfam_store *store);
 /* The store is about to be freed: nothing of it is worked on from now on. */
 void colfam_worker_forget(struct colfam_store *store);
 
+/* What the thread has done since the process began: jobs that it finished, jobs that failed, steps of them (kv_job_step). */
+struct colfam_worker_facts {
+  uint64_t jobs;
+  uint64_t failures;
+  uint64_t steps;
+};
+struct colfam_worker_facts colfam_worker_facts(void);
+
 /* Every connection comes once and leaves once; the last one ends the thread. False: no memory, and it has not
 ** come. */
 bool colfam_worker_come(void);

@@ -179,15 +179,66 @@ START_TEST(snapshot_of_another_connection_holds_files) {
 }
 END_TEST
 
-START_TEST(idle_connection_lets_go_when_it_closes) {
+static sqlite3_int64 statistic(const char *name) {
+  char *sql =
+      sqlite3_mprintf("SELECT value FROM colfam_stats WHERE name = %Q AND table_name = 't'", name);
+  sqlite3_int64 value = sql_int(a, sql);
+  sqlite3_free(sql);
+  return value;
+}
+
+/* What a connection remembers between statements is a cache. */
+START_TEST(idle_connections_hold_no_files) {
+  sqlite3 *idle[12];
   fill_both();
-  twins_same(b);
+  for (int i = 0; i < 12; i++) {
+    idle[i] = twins_connect();
+    twins_same(idle[i]);
+  }
   sql_ok(a, "INSERT INTO t(t) VALUES('compact')");
   one_more_commit();
-  ck_assert_int_eq(files_on_disk(), 3);
-  sql_close(b);
   ck_assert_int_eq(files_on_disk(), 1);
-  b = twins_connect();
+  for (int i = 0; i < 12; i++) {
+    twins_same(idle[i]);
+    sql_close(idle[i]);
+  }
+}
+END_TEST
+
+START_TEST(idle_connection_and_busy_writer) {
+  fill_both();
+  for (int i = 0; i < 40; i++) {
+    twins_insert(a, 1000 + 10 * i, 1009 + 10 * i);
+    if (i % 10 == 0) twins_same(b); /* idle in between */
+    sql_ok(a, "INSERT INTO t(t) VALUES('compact')");
+    one_more_commit();
+    ck_assert_int_le(files_on_disk(), 2);
+    ck_assert_int_le(statistic("files_waiting"), 1);
+    ck_assert_int_le(statistic("views"), 3);
+  }
+  twins_same(b);
+}
+END_TEST
+
+START_TEST(statistics_show_what_a_snapshot_holds) {
+  fill_both();
+  sql_int(a, "SELECT count(v) FROM t");
+  ck_assert_int_eq(statistic("view_pinned_bytes"), 0);
+  ck_assert_int_eq(statistic("oldest_view_ms"), 0);
+  sqlite3_int64 bytes = sql_int(a, "SELECT sum(bytes) FROM t_cffile");
+  sqlite3_stmt *reader = twins_reader("t");
+  sql_ok(a, "INSERT INTO t(t) VALUES('compact')");
+  one_more_commit();
+  ck_assert_int_eq(statistic("view_pinned_bytes"), bytes);
+  ck_assert_int_eq(statistic("files_waiting"), 2);
+  while (statistic("oldest_view_ms") == 0) {
+  }
+  sqlite3_finalize(reader);
+  one_more_commit();
+  one_more_commit();
+  ck_assert_int_eq(statistic("view_pinned_bytes"), 0);
+  ck_assert_int_eq(statistic("files_waiting"), 0);
+  ck_assert_int_eq(files_on_disk(), 1);
 }
 END_TEST
 
@@ -314,8 +365,12 @@ static void add_holders(Suite *suite, const char *name, SFun open) {
   tcase_set_timeout(tc, 30);
   tcase_add_checked_fixture(tc, open, twins_close);
   tcase_add_test(tc, cursor_holds_the_files_that_it_reads);
-  if (open == twins_open_wal) tcase_add_test(tc, snapshot_of_another_connection_holds_files);
-  tcase_add_test(tc, idle_connection_lets_go_when_it_closes);
+  if (open == twins_open_wal) {
+    tcase_add_test(tc, snapshot_of_another_connection_holds_files);
+    tcase_add_test(tc, statistics_show_what_a_snapshot_holds);
+  }
+  tcase_add_test(tc, idle_connections_hold_no_files);
+  tcase_add_test(tc, idle_connection_and_busy_writer);
   tcase_add_test(tc, dropped_table_takes_its_files_and_the_directory);
   tcase_add_test(tc, dropped_table_read_by_another_connection);
   tcase_add_test(tc, files_of_an_undone_job_go_at_once);
