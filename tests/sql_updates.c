@@ -112,6 +112,17 @@ START_TEST(a_row_replaced_on_the_way_keeps_its_new_columns) {
 }
 END_TEST
 
+/* README.md, Limits: an ordinary table's subqueries see the rows changed so far. */
+START_TEST(subqueries_see_the_table_as_it_was) {
+  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, v);"
+             "INSERT INTO t VALUES(1, 1), (2, 2), (3, 3);"
+             "UPDATE t SET v = (SELECT count(*) FROM t AS p WHERE p.v > t.v)");
+  sql_rows(db, "SELECT * FROM t", "1|2\n2|1\n3|0");
+  sql_ok(db, "UPDATE t SET v = 10 + (SELECT v FROM t AS p WHERE p.k = t.k - 1) WHERE k > 1");
+  sql_rows(db, "SELECT * FROM t", "1|2\n2|12\n3|11");
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("sql_updates");
   TCase *tcase = tcase_create("updates");
@@ -120,6 +131,7 @@ int main(void) {
   tcase_add_loop_test(tcase, columns_that_are_not_set_stay_as_they_are, 0, SHAPES);
   tcase_add_test(tcase, long_values_that_are_not_set_are_not_handed_over);
   tcase_add_loop_test(tcase, a_row_replaced_on_the_way_keeps_its_new_columns, 0, SHAPES);
+  tcase_add_test(tcase, subqueries_see_the_table_as_it_was);
   suite_add_tcase(suite, tcase);
   return harness_run(suite);
 }
