@@ -9,6 +9,7 @@
 static sqlite3 *db;
 
 static void open_database(void) {
+  sql_use_threads(1); /* as it is at first */
   db = sql_open(sql_path("app.db"));
 }
 
