@@ -38,8 +38,10 @@ UNIT_BIN = $(call program,test)
 CORE_BIN = $(call program,core) $(filter %/embed_static,$(call program,embed))
 LOADED_BIN = $(filter-out $(CORE_BIN),$(call program,model crash sql embed))
 PROGRAMS = $(LOADED_BIN) $(CORE_BIN) $(UNIT_BIN)
+SOAK_BIN = $(BUILD)/tests/soak
+BENCH_BIN = $(call program,bench)
 SCRIPTS = $(wildcard tests/*_check.sh tests/*_check.py tests/embed_*.py)
-PROGRAM_OBJ = $(UNIT_BIN:=.o) $(LOADED_BIN:=.o) $(CORE_BIN:$(BUILD)/%=$(BUILD)/core/%.o)
+PROGRAM_OBJ = $(UNIT_BIN:=.o) $(LOADED_BIN:=.o) $(SOAK_BIN:=.o) $(BENCH_BIN:=.o) $(CORE_BIN:$(BUILD)/%=$(BUILD)/core/%.o)
 C_FILES = $(wildcard engine/*.[ch] ext/*.[ch] tests/*.[ch])
 
 COLFAM_SO = $(abspath $(BUILD))/colfam.so
@@ -47,7 +49,7 @@ COLFAM_TEST_SO = $(abspath $(BUILD))/test/colfam.so
 export COLFAM_SO COLFAM_TEST_SO CC BUILD SOURCE_FLAGS
 
 .PHONY: all demo demo-run test test-run programs programs-run unit lint format format-check clean \
-        threads-run check-asan check-tsan check-valgrind check-differential test-newest test-node
+        threads-run check-asan check-tsan check-valgrind check-differential soak bench test-newest test-node
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -100,7 +102,7 @@ $(CORE_BIN): $(BUILD)/%: $(BUILD)/core/%.o $(BUILD)/core/libharness.a $(BUILD)/l
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) -lsqlite3 $(LIBS)
 
-$(LOADED_BIN): %: %.o $(BUILD)/libharness.a | $(BUILD)/colfam.so $(BUILD)/test/colfam.so
+$(LOADED_BIN) $(SOAK_BIN) $(BENCH_BIN): %: %.o $(BUILD)/libharness.a | $(BUILD)/colfam.so $(BUILD)/test/colfam.so
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) -lsqlite3 -ldl -lpthread -lm
 
 # ---- For people
@@ -162,6 +164,14 @@ check-valgrind: $(UNIT_BIN) $(CORE_BIN)
 # Statements against ordinary tables, STEPS of them; goes on where it was stopped.
 check-differential: $(BUILD)/tests/sql_differential
 	@bash tests/slices.sh $< $(or $(STEPS),2000000) 100000 250
+
+# Processes that are killed at random, for SOAK_SECONDS.
+soak: $(SOAK_BIN)
+	@$<
+
+# Figures for people; a busy machine spoils them.
+bench: $(BENCH_BIN)
+	@for program in $^; do $$program; done
 
 # ---- Other hosts; both fetch what they need through npm, and say so when they cannot
 

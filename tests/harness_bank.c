@@ -24,12 +24,28 @@ void bank_set_up(struct bank *bank, const char *journal) {
   sql_close(db);
 }
 
+static int first_of(int writer) {
+  return 1000000 * (writer + 1);
+}
+
+/* Where the last one of this number was, who may have been killed. */
+static void go_on(struct bank_worker *worker) {
+  char sql[200];
+  int first = first_of(worker->writer), upto = atomic_load(&worker->bank->deleted[worker->writer]);
+  snprintf(sql, sizeof sql,
+           "SELECT max(%d, coalesce(max(id) - %d, 0)) FROM plain WHERE id BETWEEN %d AND %d", upto,
+           first, first, first + 999999);
+  worker->first_ticket = upto;
+  worker->last_ticket = (int)sql_int(worker->db, sql);
+}
+
 void bank_open(struct bank_worker *worker) {
   worker->db = sql_open(worker->bank->path);
   sqlite3_busy_timeout(worker->db, 120000);
   if (strcmp(worker->bank->journal, "wal") != 0)
     sql_okf(worker->db, "PRAGMA journal_mode = %s", worker->bank->journal);
   sql_ok(worker->db, "PRAGMA synchronous = normal");
+  go_on(worker);
 }
 
 void bank_reopen(struct bank_worker *worker) {
@@ -39,10 +55,6 @@ void bank_reopen(struct bank_worker *worker) {
 
 static int below(struct bank_worker *worker, int bound) {
   return (int)harness_below(&worker->random, (uint64_t)bound);
-}
-
-static int first_of(int writer) {
-  return 1000000 * (writer + 1);
 }
 
 /* ---- Writers */

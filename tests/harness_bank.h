@@ -32,7 +32,7 @@ struct bank_worker {
 
 /* Makes the database <harness_dir()>/app.db. */
 void bank_set_up(struct bank *bank, const char *journal);
-/* The worker's connection; waits for locks for minutes. */
+/* The worker's connection; waits for locks for minutes. A writer goes on with the tickets of its number. */
 void bank_open(struct bank_worker *worker);
 void bank_reopen(struct bank_worker *worker);
 
