@@ -198,8 +198,8 @@ static void declare_column(const struct colfam_schema *schema, int i, sqlite3_st
 }
 
 /* Key columns are declared NOT NULL, as SQLite does itself for WITHOUT ROWID tables, and the rowid's alias
-** too: SQLite seeks min() of columns that are never NULL only. A writable virtual table WITHOUT ROWID may have
-** one key column only: composite keys get a hidden one. */
+** too: SQLite seeks min() of columns that are never NULL only. A writable virtual table WITHOUT ROWID may
+** have one key column only: composite keys get a hidden one. */
 static int declare(struct colfam_schema *schema) {
   sqlite3_str *sql = sqlite3_str_new(NULL);
   sqlite3_str_appendall(sql, "CREATE TABLE x(");

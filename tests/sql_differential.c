@@ -1,6 +1,6 @@
 /* Random statements on ordinary tables and on colfam tables of the same shape, which must answer alike
-** (exceptions: README.md, Limits, and ext/README.md). A scenario is a script of statements on two tables of random
-** shapes and an ordinary one.
+** (exceptions: README.md, Limits, and ext/README.md). A scenario is a script of statements on two tables of
+** random shapes and an ordinary one.
 **
 **   COLFAM_SEED=n    first scenario
 **   COLFAM_STEPS=n   statements in all
