@@ -367,7 +367,7 @@ static uint64_t input_bytes(const struct kv_job *job) {
   return bytes;
 }
 
-/* Every output keeps a descriptor until the job's end, for its lock: so there are not many, but large ones. */
+/* Every output keeps a descriptor for its lock until the job's end: there are not many, but large ones. */
 static void set_file_bytes(struct kv_job *job) {
   size_t outputs = kv_open_files_limit(open_files(job));
   uint64_t share = input_bytes(job) / outputs;

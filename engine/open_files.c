@@ -1,6 +1,6 @@
 /* See open_files.h. The files that are open and not being read are a ring, the most recently read in front.
-** A file is opened outside of the lock, by each of several readers if they come at once: one descriptor is kept.
-** It is closed under the lock, so that nobody frees it, or its environment, in between.
+** A file is opened outside of the lock, by each of several readers if they come at once: one descriptor is
+** kept. It is closed under the lock, so that nobody frees it, or its environment, in between.
 ** Thread rule: any thread; the lock is held for list work and for closing. */
 #include "open_files.h"
 

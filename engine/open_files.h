@@ -1,6 +1,6 @@
-/* Files that are open while they are read, and as many of them afterwards as the process may keep: descriptors
-** are few. One that was closed to make room is opened again by its next reader, who first looks whether it is
-** still the same file.
+/* Files that are open while they are read, and as many of them afterwards as the process may keep:
+** descriptors are few. One that was closed to make room is opened again by its next reader, who first looks
+** whether it is still the same file.
 ** Thread rule: any thread. */
 #ifndef KV_OPEN_FILES_H
 #define KV_OPEN_FILES_H
@@ -24,8 +24,9 @@ size_t kv_open_files_limit(struct kv_open_files *files);
 /* Open now; over the limit only by those that are being read. */
 size_t kv_open_files_count(struct kv_open_files *files);
 
-/* Files that were written and keep their descriptor, for the lock, until their fate is known: counted here, and
-** not closed by anybody else. Whether there are as many as may stay open: then no work should begin that can wait. */
+/* Files that were written and keep their descriptor, for the lock, until their fate is known: counted here,
+** and not closed by anybody else. Whether there are as many as may stay open: then no work should begin
+** that can wait. */
 void kv_open_files_hold(struct kv_open_files *files);
 void kv_open_files_release(struct kv_open_files *files, size_t count);
 bool kv_open_files_are_held(struct kv_open_files *files);

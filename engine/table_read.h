@@ -71,8 +71,8 @@ kv_status kv_table_iter(struct kv_table *table, bool use_cache, struct kv_iter *
 /* Reads the whole file: every checksum, key order, bounds, counts, filter answers for every key, hash
 ** index answers. The first fault is the error; *digest (may be NULL) is the sum of all entries. */
 kv_status kv_table_verify(struct kv_table *table, struct kv_digest *digest, struct kv_err *err);
-/* The same in steps of one block. After a failure only free. The digest is whole when it is done; the bytes are
-** those of keys and values so far. */
+/* The same in steps of one block. After a failure only free. The digest is whole when it is done; the bytes
+** are those of keys and values so far. */
 struct kv_table_verifier;
 kv_status kv_table_verifier_new(struct kv_table *table, struct kv_table_verifier **verifier,
                                 struct kv_err *err);

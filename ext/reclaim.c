@@ -175,7 +175,8 @@ static void prove(struct colfam_table *table, struct colfam_removal *list) {
   }
 }
 
-/* Removes what is proved and named by no view but such as are only cached; the rest goes back into the queue. */
+/* Removes what is proved and named by no view but such as are only cached; the rest goes back into the
+** queue. */
 static void remove_proved(struct colfam_store *store, struct colfam_removal *list) {
   while (list) {
     struct colfam_removal *removal = list;

@@ -398,8 +398,8 @@ void colfam_store_drop_family(struct colfam_store *store, struct kv_family *fami
   if (registered) kv_family_unref(registered);
 }
 
-/* ---- Cached views. A slot is emptied by an exchange: whoever gets the view has its reference. Its owner puts it
-** back; so does a visitor, unless the owner has put another one there meanwhile. */
+/* ---- Cached views. A slot is emptied by an exchange: whoever gets the view has its reference. Its owner
+** puts it back; so does a visitor, unless the owner has put another one there meanwhile. */
 
 void colfam_store_link_cached(struct colfam_store *store, struct colfam_cached_view *cached) {
   colfam_store_lock();

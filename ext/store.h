@@ -63,15 +63,16 @@ struct colfam_removal {
   bool unnamed;   /* no t_cffile names the file, as the last xSync saw them: no proof without */
   int wal_frames; /* nLog of the first checkpoint call after the drop; -1 not known yet */
 };
-/* A connection's cached view of a table, among those of the store while it is linked. It is only a cache: whoever
-** needs that a file goes may take it away at any time, so its owner asks for it each time. */
+/* A connection's cached view of a table, among those of the store while it is linked. It is only a cache:
+** whoever needs that a file goes may take it away at any time, so its owner asks for it each time. */
 struct colfam_cached_view {
   struct colfam_cached_view *next;
   struct kv_view *view; /* atomic; NULL: none */
 };
 void colfam_store_link_cached(struct colfam_store *store, struct colfam_cached_view *cached);
 void colfam_store_unlink_cached(struct colfam_store *store, struct colfam_cached_view *cached);
-/* For the owner: the view with a reference for the caller, or NULL / another one, taken over; NULL empties it. */
+/* For the owner: the view with a reference for the caller, or NULL / another one, taken over; NULL empties
+** it. */
 struct kv_view *colfam_cached_view(struct colfam_cached_view *cached);
 void colfam_cached_set(struct colfam_cached_view *cached, struct kv_view *view);
 /* Takes all cached views away that name the file. */

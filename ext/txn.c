@@ -350,8 +350,8 @@ struct due {
   enum kv_job_kind kind;
 };
 
-/* Whether this process makes files for so many tables at a time that another must wait: a file that is not yet
-** named keeps its descriptor. */
+/* Whether this process makes files for so many tables at a time that another must wait: a file that is not
+** yet named keeps its descriptor. */
 static bool is_crowded(uint64_t bytes, uint64_t budget) {
   return bytes < CROWDED_BUDGETS * budget &&
          kv_open_files_are_held(kv_cache_files(colfam_store_cache()));

@@ -16,8 +16,8 @@
 int colfam_worker_threads(void);
 void colfam_worker_set_threads(int threads);
 
-/* Takes the offer over and has the thread work on it; when it has enough to do, or there is none and none can be
-** started, the offer is freed and the answer false. */
+/* Takes the offer over and has the thread work on it; when it has enough to do, or there is none and none
+** can be started, the offer is freed and the answer false. */
 bool colfam_worker_give(struct colfam_store *store, struct colfam_offer *offer);
 /* Whether a job of this kind for the table is being worked on, or finished and not yet fetched. */
 bool colfam_worker_has(struct colfam_store *store, const uint8_t uuid[16], enum kv_job_kind kind);
@@ -28,7 +28,8 @@ void colfam_worker_fetch(struct colfam_store *store);
 /* The store is about to be freed: nothing of it is worked on from now on. */
 void colfam_worker_forget(struct colfam_store *store);
 
-/* What the thread has done since the process began: jobs that it finished, jobs that failed, steps of them (kv_job_step). */
+/* What the thread has done since the process began: jobs that it finished, jobs that failed, steps of them
+** (kv_job_step). */
 struct colfam_worker_facts {
   uint64_t jobs;
   uint64_t failures;

@@ -1,13 +1,15 @@
-/* What it costs a statement to see that its cached view is still good, and to catch up with one foreign commit:
-** nanoseconds for a point read of a colfam table and of the same ordinary one, inside a transaction (nothing to ask
-** for but the data version), in one of its own, and after a commit of another connection. Figures for people; it
-** asserts nothing. */
+/* What it costs a statement to see that its cached view is still good, and to catch up with one foreign
+** commit: nanoseconds for a point read of a colfam table and of the same ordinary one, inside a transaction
+** (nothing to ask for but the data version), in one of its own, and after a commit of another connection.
+** Figures for people; it asserts nothing. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "harness_sql.h"
 
-#define READS 20000
+#define BATCHES 100 /* of which the best counts: others may be at work */
+#define READS 500
 #define CATCHES 2000
 
 static sqlite3 *db, *other;
@@ -35,28 +37,37 @@ static void run(sqlite3_stmt *statement, int key) {
 
 static double time_reads(const char *table) {
   sqlite3_stmt *read = prepare(db, "SELECT v FROM %s WHERE k = ?1", table);
-  run(read, 1);
-  double begun = now_ns();
-  for (int i = 0; i < READS; i++) run(read, i % 1000);
-  double each = (now_ns() - begun) / READS;
+  double best = 1e18;
+  for (int batch = 0; batch < BATCHES; batch++) {
+    double begun = now_ns();
+    for (int i = 0; i < READS; i++) run(read, i % 1000);
+    double each = (now_ns() - begun) / READS;
+    if (each < best) best = each;
+  }
   sqlite3_finalize(read);
-  return each;
+  return best;
 }
 
-/* The reads alone, each after a commit that is not timed. */
+static int compare(const void *a, const void *b) {
+  double left = *(const double *)a, right = *(const double *)b;
+  return (left > right) - (left < right);
+}
+
+/* The reads alone, each after a commit that is not timed: the one in the middle. */
 static double time_catching_up(const char *table) {
   sqlite3_stmt *read = prepare(db, "SELECT v FROM %s WHERE k = ?1", table);
   sqlite3_stmt *write = prepare(other, "INSERT OR REPLACE INTO %s VALUES(?1, 'new')", table);
-  double sum = 0;
+  static double samples[CATCHES];
   for (int i = 0; i < CATCHES; i++) {
     run(write, i % 1000);
     double begun = now_ns();
     run(read, i % 1000);
-    sum += now_ns() - begun;
+    samples[i] = now_ns() - begun;
   }
   sqlite3_finalize(read);
   sqlite3_finalize(write);
-  return sum / CATCHES;
+  qsort(samples, CATCHES, sizeof *samples, compare);
+  return samples[CATCHES / 2];
 }
 
 START_TEST(revalidation) {

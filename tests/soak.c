@@ -1,7 +1,7 @@
 /* `make soak`: several processes, two threads in each, on one bank (harness_bank.h), killed at random, for
-** SOAK_SECONDS (600). All the while sums are exact and snapshots stand still; the directory and the memory of the
-** processes stay bounded; at the end one writer leaves nothing but the files that are named. Not a part of the
-** tests: it takes as long as it is told. */
+** SOAK_SECONDS (600). All the while sums are exact and snapshots stand still; the directory and the memory
+** of the processes stay bounded; at the end one writer leaves nothing but the files that are named. Not a
+** part of the tests: it takes as long as it is told. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -137,6 +137,7 @@ static void look(struct soak *soak) {
 
 static void finish(struct soak *soak) {
   for (int place = 0; place < PROCESSES; place++) kill_one(soak, place);
+  sql_use_threads(0); /* which would have files in hand */
   bank_check(&soak->shared->bank);
   sqlite3 *db = sql_open(soak->shared->bank.path);
   for (int i = 0; i < 3; i++)

@@ -1,5 +1,5 @@
-/* Few descriptors: a process that may have 64 works with 200 table files, and one that has none left gets an error
-** that says so, and goes on when there are some again. */
+/* Few descriptors: a process that may have 64 works with 200 table files, and one that has none left gets
+** an error that says so, and goes on when there are some again. */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>

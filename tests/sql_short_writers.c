@@ -1,6 +1,6 @@
-/* Processes that live for one commit (engine/README.md, invariant 8): 500 of them, one after the other, each with
-** 1,000 rows, which exit without closing anything, so that whatever their thread had begun is lost. Log, runs, files
-** and the cost of opening stay bounded all along. */
+/* Processes that live for one commit (engine/README.md, invariant 8): 500 of them, one after the other,
+** each with 1,000 rows, which exit without closing anything, so that whatever their thread had begun is
+** lost. Log, runs, files and the cost of opening stay bounded all along. */
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>

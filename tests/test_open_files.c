@@ -1,5 +1,5 @@
-/* The set of open files: how many descriptors it keeps, who is closed first, that a file opened again is looked
-** at, and what happens when the process has no descriptor left. */
+/* The set of open files: how many descriptors it keeps, who is closed first, that a file opened again is
+** looked at, and what happens when the process has no descriptor left. */
 #include "open_files.h"
 
 #include <pthread.h>
