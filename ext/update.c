@@ -330,12 +330,27 @@ static int check_command(struct change *change, int argc, sqlite3_value **argv) 
                            change->schema->label);
 }
 
-static int check_packed(struct change *change, sqlite3_value **argv) {
-  if (is_null(argv[2 + change->schema->keys_column])) return SQLITE_OK;
-  return colfam_vtab_error(change->vtab, SQLITE_ERROR,
-                           "table %s: colfam_keys takes no value: it is for SELECT ... WHERE "
-                           "colfam_keys = ?",
-                           change->schema->table);
+static bool is_same_blob(sqlite3_value *a, sqlite3_value *b) {
+  if (sqlite3_value_type(b) != SQLITE_BLOB) return false;
+  const void *bytes = sqlite3_value_blob(a), *others = sqlite3_value_blob(b);
+  int size = sqlite3_value_bytes(a);
+  if (size != sqlite3_value_bytes(b)) return false;
+  return size == 0 || (bytes && others && memcmp(bytes, others, (size_t)size) == 0);
+}
+
+static int refuse_value(struct change *change, const char *column, const char *reason) {
+  return colfam_vtab_error(change->vtab, SQLITE_ERROR, "table %s: %s takes no value: %s",
+                           change->schema->table, column, reason);
+}
+
+/* Values of hidden columns would get lost. */
+static int check_hidden(struct change *change, sqlite3_value **argv) {
+  if (!is_null(argv[2 + change->schema->keys_column]))
+    return refuse_value(change, "colfam_keys", "it is for SELECT ... WHERE colfam_keys = ?");
+  if (change->schema->key_form != COLFAM_KEY_HIDDEN) return SQLITE_OK;
+  sqlite3_value *key = argv[2 + change->schema->hidden_key];
+  if (is_null(argv[0]) ? is_null(key) : is_same_blob(argv[0], key)) return SQLITE_OK;
+  return refuse_value(change, "colfam_key", "it is made of the columns of the key");
 }
 
 static int apply(struct change *change, int argc, sqlite3_value **argv, sqlite3_int64 *rowid) {
@@ -344,7 +359,7 @@ static int apply(struct change *change, int argc, sqlite3_value **argv, sqlite3_
     return rc == SQLITE_OK ? do_delete(change) : rc;
   }
   sqlite3_value *command = argv[2 + change->schema->command_column];
-  int rc = is_null(command) ? check_packed(change, argv) : check_command(change, argc, argv);
+  int rc = is_null(command) ? check_hidden(change, argv) : check_command(change, argc, argv);
   if (rc != SQLITE_OK) return rc;
   if (!is_null(argv[0])) {
     rc = encode_old_key(change, argv[0]);

@@ -420,6 +420,27 @@ START_TEST(conflict_replace_without_row_counts_does_not_look) {
 }
 END_TEST
 
+/* Of composite and DESC keys: what it gives would get lost. */
+START_TEST(hidden_key_takes_no_value) {
+  sql_ok(db, "CREATE VIRTUAL TABLE h USING colfam(a, b, v, PRIMARY KEY(a, b));"
+             "INSERT INTO h VALUES(1, 2, 'x'), (3, 4, 'y')");
+  static const char *const refused[] = {
+      "INSERT INTO h(colfam_key, a, b) VALUES(x'00', 5, 6)",
+      "INSERT OR REPLACE INTO h(a, b, colfam_key) VALUES(1, 2, '')",
+      "INSERT OR IGNORE INTO h(a, b, colfam_key) SELECT a, b + 1, colfam_key FROM h",
+      "UPDATE h SET colfam_key = x'00'",
+      "UPDATE h SET v = 1, colfam_key = NULL WHERE a = 1",
+      "UPDATE h SET colfam_key = CAST(colfam_key AS TEXT)",
+      "UPDATE h SET colfam_key = substr(colfam_key, 1, 3)",
+  };
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+    sql_fails(db, refused[i], SQLITE_ERROR, "table h: colfam_key takes no value");
+  sql_ok(db, "UPDATE h SET colfam_key = colfam_key, a = a + 10;"
+             "INSERT INTO h(a, b, colfam_key) VALUES(5, 6, NULL)");
+  sql_rows(db, "SELECT a, b, v FROM h", "5|6|NULL\n11|2|x\n13|4|y");
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("sql_writing");
   TCase *tc = tcase_create("writing");
@@ -429,6 +450,7 @@ int main(void) {
   tcase_add_test(tc, nulls_in_every_conflict_mode);
   tcase_add_test(tc, updates_of_keys_without_conflicts);
   tcase_add_test(tc, updates_that_swap_and_shift_keys);
+  tcase_add_test(tc, hidden_key_takes_no_value);
   tcase_add_test(tc, insert_returning_gives_the_rows_as_stored);
   tcase_add_test(tc, counts_inside_a_transaction_and_after_its_commit);
   tcase_add_test(tc, triggers_write_with_the_outer_conflict_mode);
