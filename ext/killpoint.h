@@ -1,13 +1,22 @@
-/* Named places where the crash tests kill the process. Nothing at all in production builds. */
+/* Named places where the crash tests kill the process, and named rules that they switch off to see that they
+** find it. Nothing at all in production builds. */
 #ifndef COLFAM_KILLPOINT_H
 #define COLFAM_KILLPOINT_H
+
+#include <stdbool.h>
 
 #ifdef COLFAM_TEST
 /* When the environment says COLFAM_KILL=<name>:<n>, the nth arrival at the place raises SIGKILL. */
 void colfam_kill_point(const char *name);
+/* Whether the environment says COLFAM_MUTANT=<name>: the rule of that name is off. */
+bool colfam_is_mutant(const char *name);
 #else
 static inline void colfam_kill_point(const char *name) {
   (void)name;
+}
+static inline bool colfam_is_mutant(const char *name) {
+  (void)name;
+  return false;
 }
 #endif
 

@@ -46,6 +46,7 @@ void colfam_reclaim_doubt(struct colfam_store *store, struct kv_family *family, 
 static enum proof decide(const char *journal, const char *locking, const char *synchronous_text) {
   enum { OFF, NORMAL, FULL, EXTRA };
   if (!*journal || !*locking || !*synchronous_text) return PROOF_NONE;
+  if (colfam_is_mutant("removal-proof")) return PROOF_NOW;
   int synchronous = synchronous_text[0] - '0';
   if (strcmp(journal, "wal") == 0) return PROOF_WAL;
   if (synchronous == OFF || strcmp(journal, "memory") == 0 || strcmp(journal, "off") == 0)

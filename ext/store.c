@@ -11,6 +11,7 @@
 
 #include "error.h"
 #include "jobs.h"
+#include "shim.h"
 #include "worker.h"
 
 #define CACHE_BYTES_DEFAULT (64u << 20)
@@ -73,7 +74,7 @@ static int refuse_vfs(const char *name, char **message) {
 
 static bool is_accepted(const char *vfs) {
   static const char *const accepted[] = {"unix", "unix-excl", "unix-dotfile"};
-  bool known = false;
+  bool known = colfam_shim_env(vfs) != NULL;
   for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++)
     known = known || strcmp(vfs, accepted[i]) == 0;
   return known;
@@ -141,7 +142,8 @@ static struct colfam_store *store_new(const struct place *place) {
   struct colfam_store *store = sqlite3_malloc64(sizeof *store);
   if (!store) return NULL;
   memset(store, 0, sizeof *store);
-  store->env = kv_env_posix();
+  struct kv_env *shim = colfam_shim_env(place->vfs);
+  store->env = shim ? shim : kv_env_posix();
   if (place->path) {
     store->path = sqlite3_mprintf("%s", place->path);
     store->dir = sqlite3_mprintf("%s-colfam", place->path);

@@ -1,0 +1,271 @@
+/* The VFS "colfam-test" over the disk in memory (harness_disk.h). It tells SQLite what the unix VFS does: writes
+** do not touch bytes beside their own, nothing else is promised; a journal's directory is synced with the
+** journal's first sync. One connection a database: locks always succeed, shared memory is heap. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness_disk.h"
+
+enum { SECTOR_BYTES = 512, NAME_MAX_BYTES = 256 };
+
+struct vfs_file {
+  sqlite3_file base;
+  struct disk *disk; /* NULL: a temporary file, not logged */
+  struct disk_file *file;
+  char *name;
+  bool syncs_dir; /* with the next sync */
+  bool deletes;   /* on close */
+};
+
+static struct vfs_file *of(sqlite3_file *file) {
+  return (struct vfs_file *)file;
+}
+
+static int file_close(sqlite3_file *base) {
+  struct vfs_file *file = of(base);
+  if (file->deletes && file->disk && disk_find(file->disk, file->name))
+    disk_remove(file->disk, file->name);
+  disk_file_unref(file->file);
+  disk_unref(file->disk);
+  free(file->name);
+  return SQLITE_OK;
+}
+
+static int file_read(sqlite3_file *base, void *into, int size, sqlite3_int64 offset) {
+  const struct disk_image *image = of(base)->file->image;
+  size_t there = (uint64_t)offset < image->size ? image->size - (size_t)offset : 0;
+  if (there >= (size_t)size) {
+    memcpy(into, image->bytes + offset, (size_t)size);
+    return SQLITE_OK;
+  }
+  memset(into, 0, (size_t)size);
+  if (there) memcpy(into, image->bytes + offset, there);
+  return SQLITE_IOERR_SHORT_READ;
+}
+
+static int file_write(sqlite3_file *base, const void *bytes, int size, sqlite3_int64 offset) {
+  disk_write(of(base)->disk, of(base)->file, (uint64_t)offset, bytes, (size_t)size);
+  return SQLITE_OK;
+}
+
+static int file_truncate(sqlite3_file *base, sqlite3_int64 size) {
+  disk_truncate(of(base)->disk, of(base)->file, (uint64_t)size);
+  return SQLITE_OK;
+}
+
+static int file_sync(sqlite3_file *base, int flags) {
+  (void)flags;
+  struct vfs_file *file = of(base);
+  if (!file->disk || disk_is_mutant("host-sync")) return SQLITE_OK;
+  disk_sync(file->disk, file->file);
+  char parent[NAME_MAX_BYTES];
+  if (file->syncs_dir) disk_sync_dir(file->disk, disk_parent(file->name, parent, sizeof parent));
+  file->syncs_dir = false;
+  return SQLITE_OK;
+}
+
+static int file_size(sqlite3_file *base, sqlite3_int64 *size) {
+  *size = (sqlite3_int64)of(base)->file->image->size;
+  return SQLITE_OK;
+}
+
+static int file_lock(sqlite3_file *base, int level) {
+  (void)base, (void)level;
+  return SQLITE_OK;
+}
+
+static int file_is_reserved(sqlite3_file *base, int *reserved) {
+  (void)base;
+  *reserved = 0;
+  return SQLITE_OK;
+}
+
+static int file_control(sqlite3_file *base, int op, void *argument) {
+  (void)base;
+  if (op != SQLITE_FCNTL_VFSNAME) return SQLITE_NOTFOUND;
+  *(char **)argument = sqlite3_mprintf("colfam-test");
+  return SQLITE_OK;
+}
+
+static int file_sector_size(sqlite3_file *base) {
+  (void)base;
+  return SECTOR_BYTES;
+}
+
+static int file_characteristics(sqlite3_file *base) {
+  (void)base;
+  return SQLITE_IOCAP_POWERSAFE_OVERWRITE;
+}
+
+static int shm_map(sqlite3_file *base, int region, int size, int extend, void volatile **memory) {
+  struct disk_file *file = of(base)->file;
+  *memory = NULL;
+  if (region >= DISK_SHM_REGIONS) return SQLITE_FULL;
+  if (!file->shm[region] && extend) file->shm[region] = calloc(1, (size_t)size);
+  *memory = file->shm[region];
+  return *memory || !extend ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+static int shm_lock(sqlite3_file *base, int offset, int count, int flags) {
+  (void)base, (void)offset, (void)count, (void)flags;
+  return SQLITE_OK;
+}
+
+static void shm_barrier(sqlite3_file *base) {
+  (void)base;
+}
+
+static int shm_unmap(sqlite3_file *base, int deletes) {
+  struct disk_file *file = of(base)->file;
+  for (int i = 0; deletes && i < DISK_SHM_REGIONS; i++) {
+    free(file->shm[i]);
+    file->shm[i] = NULL;
+  }
+  return SQLITE_OK;
+}
+
+static const sqlite3_io_methods methods = {
+    .iVersion = 2,
+    .xClose = file_close,
+    .xRead = file_read,
+    .xWrite = file_write,
+    .xTruncate = file_truncate,
+    .xSync = file_sync,
+    .xFileSize = file_size,
+    .xLock = file_lock,
+    .xUnlock = file_lock,
+    .xCheckReservedLock = file_is_reserved,
+    .xFileControl = file_control,
+    .xSectorSize = file_sector_size,
+    .xDeviceCharacteristics = file_characteristics,
+    .xShmMap = shm_map,
+    .xShmLock = shm_lock,
+    .xShmBarrier = shm_barrier,
+    .xShmUnmap = shm_unmap,
+};
+
+static int open_loose(struct vfs_file *file) {
+  file->file = disk_file_loose();
+  file->base.pMethods = &methods;
+  return SQLITE_OK;
+}
+
+static int vfs_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *base, int flags,
+                    int *out_flags) {
+  (void)vfs;
+  struct vfs_file *file = of(base);
+  memset(file, 0, sizeof *file);
+  if (out_flags) *out_flags = flags;
+  if (!path) return open_loose(file);
+  struct disk *disk = disk_mounted();
+  const char *name = disk_name(path);
+  struct disk_file *found = disk_find(disk, name);
+  if (found && found->is_dir) return SQLITE_CANTOPEN;
+  if (!found && !(flags & SQLITE_OPEN_CREATE)) return SQLITE_CANTOPEN;
+  int journals = SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL | SQLITE_OPEN_SUPER_JOURNAL;
+  file->syncs_dir = !found && (flags & journals);
+  file->deletes = (flags & SQLITE_OPEN_DELETEONCLOSE) != 0;
+  file->name = strdup(name);
+  if (!file->name) return SQLITE_NOMEM;
+  file->file = found ? found : disk_create(disk, name, false);
+  file->file->refs++;
+  file->disk = disk;
+  disk->refs++;
+  file->base.pMethods = &methods;
+  return SQLITE_OK;
+}
+
+static int vfs_delete(sqlite3_vfs *vfs, const char *path, int sync_dir) {
+  (void)vfs;
+  const char *name = disk_name(path);
+  if (!disk_find(disk_mounted(), name)) return SQLITE_IOERR_DELETE_NOENT;
+  disk_remove(disk_mounted(), name);
+  char parent[NAME_MAX_BYTES];
+  if (sync_dir) disk_sync_dir(disk_mounted(), disk_parent(name, parent, sizeof parent));
+  return SQLITE_OK;
+}
+
+/* An empty file is none to SQLite's unix VFS when it looks for a journal. */
+static int vfs_access(sqlite3_vfs *vfs, const char *path, int flags, int *there) {
+  (void)vfs;
+  const struct disk_file *file = disk_find(disk_mounted(), disk_name(path));
+  *there = file && (flags != SQLITE_ACCESS_EXISTS || file->is_dir || file->image->size);
+  return SQLITE_OK;
+}
+
+static int vfs_full_path(sqlite3_vfs *vfs, const char *path, int size, char *full) {
+  (void)vfs;
+  sqlite3_snprintf(size, full, "%s", path);
+  return SQLITE_OK;
+}
+
+static int vfs_randomness(sqlite3_vfs *vfs, int size, char *bytes) {
+  (void)vfs;
+  memset(bytes, 0, (size_t)size);
+  if (disk_mounted()) disk_random(disk_mounted(), bytes, (size_t)size);
+  return size;
+}
+
+static int vfs_sleep(sqlite3_vfs *vfs, int microseconds) {
+  (void)vfs;
+  return microseconds;
+}
+
+static int vfs_time(sqlite3_vfs *vfs, double *days) {
+  (void)vfs;
+  *days = 2460000.5;
+  return SQLITE_OK;
+}
+
+static int vfs_last_error(sqlite3_vfs *vfs, int size, char *text) {
+  (void)vfs, (void)size, (void)text;
+  return 0;
+}
+
+/* The libraries of extensions are on the real disk. */
+static sqlite3_vfs *real_vfs;
+
+static void *vfs_dl_open(sqlite3_vfs *vfs, const char *path) {
+  (void)vfs;
+  return real_vfs->xDlOpen(real_vfs, path);
+}
+
+static void vfs_dl_error(sqlite3_vfs *vfs, int size, char *text) {
+  (void)vfs;
+  real_vfs->xDlError(real_vfs, size, text);
+}
+
+static void (*vfs_dl_sym(sqlite3_vfs *vfs, void *library, const char *name))(void) {
+  (void)vfs;
+  return real_vfs->xDlSym(real_vfs, library, name);
+}
+
+static void vfs_dl_close(sqlite3_vfs *vfs, void *library) {
+  (void)vfs;
+  real_vfs->xDlClose(real_vfs, library);
+}
+
+void disk_register_vfs(void) {
+  static sqlite3_vfs vfs = {
+      .iVersion = 1,
+      .szOsFile = sizeof(struct vfs_file),
+      .mxPathname = NAME_MAX_BYTES - 1,
+      .zName = "colfam-test",
+      .xOpen = vfs_open,
+      .xDelete = vfs_delete,
+      .xAccess = vfs_access,
+      .xFullPathname = vfs_full_path,
+      .xDlOpen = vfs_dl_open,
+      .xDlError = vfs_dl_error,
+      .xDlSym = vfs_dl_sym,
+      .xDlClose = vfs_dl_close,
+      .xRandomness = vfs_randomness,
+      .xSleep = vfs_sleep,
+      .xCurrentTime = vfs_time,
+      .xGetLastError = vfs_last_error,
+  };
+  if (vfs.pAppData) return;
+  real_vfs = sqlite3_vfs_find(NULL);
+  vfs.pAppData = disk_env();
+  sqlite3_vfs_register(&vfs, 1);
+}
