@@ -49,7 +49,8 @@ COLFAM_TEST_SO = $(abspath $(BUILD))/test/colfam.so
 export COLFAM_SO COLFAM_TEST_SO CC BUILD SOURCE_FLAGS
 
 .PHONY: all demo demo-run test test-run programs programs-run unit lint format format-check clean \
-        threads-run check-asan check-tsan check-valgrind check-differential soak bench test-newest test-node
+        threads-run check-asan check-tsan check-valgrind check-differential check-power check-mutants soak bench \
+        test-newest test-node
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -172,6 +173,14 @@ soak: $(SOAK_BIN)
 # Figures for people; a busy machine spoils them.
 bench: $(BENCH_BIN)
 	@for program in $^; do $$program; done
+
+# Power loss, STATES of it in each journal mode and synchronous setting.
+check-power: $(BUILD)/tests/crash_power
+	@COLFAM_STATES=$(or $(STATES),20000) $<
+
+# The rules that keep what is committed, one at a time switched off: each must be found missing.
+check-mutants: $(BUILD)/tests/crash_power
+	@bash tests/mutants.sh $<
 
 # ---- Other hosts; both fetch what they need through npm, and say so when they cannot
 

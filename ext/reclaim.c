@@ -30,6 +30,7 @@ static void queue(struct colfam_store *store, struct kv_family *family, uint64_t
                                      .doubtful = doubtful,
                                      .found = doubtful,
                                      .unnamed = !doubtful,
+                                     .left = !doubtful,
                                      .wal_frames = -1};
   colfam_store_give_removal(store, removal);
 }
@@ -93,7 +94,8 @@ static bool is_left(struct colfam_store *store, const struct colfam_removal *rem
 }
 
 /* A file that waits may be wanted again, when an older copy of the database was put back in its place, and a
-** doubtful one may never have been left: its removal is void then. As long as SQLite's write lock is held,
+** doubtful one may never have been left: its removal is void then. One that this very transaction leaves, and
+** that the sweep has found, is no older than its commit. As long as SQLite's write lock is held,
 ** nobody can name a file or let one go. Nothing is removed as long as the manifests could not be read. */
 static int review_removals(struct colfam_table *table, char **message) {
   struct colfam_removal *list = colfam_store_take_removals(table->store);
@@ -115,7 +117,7 @@ static int review_removals(struct colfam_table *table, char **message) {
     }
     removal->unnamed = rc == SQLITE_OK;
     if (rc == SQLITE_OK) removal->doubtful = false;
-    removal->older = removal->older || rc == SQLITE_OK;
+    removal->older = removal->older || (rc == SQLITE_OK && removal->left);
     colfam_store_give_removal(table->store, removal);
   }
   if (rc == SQLITE_OK || rc == SQLITE_AUTH) return SQLITE_OK;
@@ -169,6 +171,7 @@ static void prove(struct colfam_table *table, struct colfam_removal *list) {
   if (proof == PROOF_DIRECTORY) synced = sync_database_dir(table);
   for (struct colfam_removal *removal = list; removal; removal = removal->next) {
     if (removal->proved || !removal->unnamed) continue;
+    removal->left = true;
     if (proof == PROOF_WAL)
       prove_by_checkpoint(removal, log_frames, done_frames);
     else

@@ -56,7 +56,8 @@ struct colfam_removal {
   struct kv_family *family; /* a reference */
   uint64_t id;
   bool proved; /* no snapshot of any process can need it; only views of this process may */
-  bool older;  /* dropped before the xSync of some later transaction */
+  bool left;   /* a commit has succeeded that left it unnamed */
+  bool older;  /* and that was before the xSync of some later transaction */
   bool
       doubtful; /* found in the directory or left by a failed commit: somebody may be at work on it */
   bool found;   /* by a sweep, or left by a failed commit */

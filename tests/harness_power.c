@@ -295,7 +295,7 @@ struct disk *power_state(const struct power *power, enum power_kind kind,
   return state;
 }
 
-static uint64_t mix(uint64_t digest, const void *bytes, size_t size) {
+uint64_t power_mix(uint64_t digest, const void *bytes, size_t size) {
   const uint8_t *from = bytes;
   for (; size >= 8; size -= 8, from += 8) {
     uint64_t word;
@@ -312,8 +312,8 @@ uint64_t power_digest(const struct disk *state) {
   uint64_t sum = 0;
   for (size_t i = 0; i < state->base_count; i++) {
     const struct disk_base *base = &state->base[i];
-    uint64_t one = mix(base->image->size, base->name, strlen(base->name));
-    sum += mix(one, base->image->bytes, base->image->size);
+    uint64_t one = power_mix(base->image->size, base->name, strlen(base->name));
+    sum += power_mix(one, base->image->bytes, base->image->size);
   }
   return sum;
 }

@@ -47,6 +47,8 @@ bool power_step(struct power *power);
 /* One state of this point; *entries_kept: all entries are as they were. The caller unrefs it. */
 struct disk *power_state(const struct power *power, enum power_kind kind,
                          struct harness_random *random, bool *entries_kept);
+/* Puts bytes into a digest. */
+uint64_t power_mix(uint64_t digest, const void *bytes, size_t size);
 /* Of names and contents. */
 uint64_t power_digest(const struct disk *state);
 

@@ -102,6 +102,19 @@ START_TEST(commit_over_several_tables_is_one_commit) {
 }
 END_TEST
 
+/* The sweep of that commit finds files that nobody names any more: by its own DROP, which may be undone. */
+START_TEST(files_dropped_in_a_commit_that_sweeps_wait_too) {
+  fill("t2");
+  sql_ok(a, "INSERT INTO t2(t2) VALUES('flush')");
+  ck_assert_int_eq(files_on_disk(), 5);
+  sql_ok(a, "BEGIN; DROP TABLE t2; INSERT INTO t VALUES(-7, 7); COMMIT;"
+            "INSERT INTO o VALUES(-7, 7)");
+  ck_assert_int_eq(files_on_disk(), 5);
+  one_more_commit();
+  ck_assert_int_eq(files_on_disk(), 2);
+}
+END_TEST
+
 START_TEST(commit_that_writes_nothing_does_not_count) {
   sql_ok(a, "INSERT INTO t(t) VALUES('compact'); DELETE FROM t WHERE 0; DELETE FROM t2 WHERE k = 7;"
             "BEGIN; INSERT INTO t VALUES(-5, 5); ROLLBACK");
@@ -353,6 +366,7 @@ static void add_next_commit(Suite *suite) {
   TCase *tc = tcase_create("the next commit");
   tcase_add_checked_fixture(tc, open_truncate, twins_close);
   tcase_add_test(tc, commit_over_several_tables_is_one_commit);
+  tcase_add_test(tc, files_dropped_in_a_commit_that_sweeps_wait_too);
   tcase_add_test(tc, commit_that_writes_nothing_does_not_count);
   tcase_add_test(tc, commit_that_fails_does_not_count);
   tcase_add_test(tc, commit_of_another_connection_counts);
