@@ -1,5 +1,5 @@
-/* The door for the power loss tests, whose disk is a VFS of SQLite and an environment over one log of operations.
-** Nothing at all in production builds. */
+/* The door for the power loss tests, whose disk is a VFS of SQLite and an environment over one log of
+** operations. Nothing at all in production builds. */
 #ifndef COLFAM_SHIM_H
 #define COLFAM_SHIM_H
 

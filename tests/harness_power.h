@@ -1,9 +1,9 @@
-/* What a disk (harness_disk.h) may hold after a crash: walks over its log and makes, at each point, states that
-** are allowed there.
+/* What a disk (harness_disk.h) may hold after a crash: walks over its log and makes, at each point, states
+** that are allowed there.
 **
-** Durable is what was synced: the content of a file with the file, an entry with its directory. All else may be
-** there or not: a write whole, not at all, or some of its 512-byte sectors; an entry or its removal, of each
-** name so far and no further. */
+** Durable is what was synced: the content of a file with the file, an entry with its directory. All else may
+** be there or not: a write whole, not at all, or some of its 512-byte sectors; an entry or its removal, of
+** each name so far and no further. */
 #ifndef HARNESS_POWER_H
 #define HARNESS_POWER_H
 
