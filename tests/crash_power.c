@@ -1,7 +1,8 @@
 /* Power loss at every point of a script: the pager's files and the table files are on one disk in memory,
-** whose log is cut there (harness_disk.h, harness_power.h). Whatever was not synced may be lost, in many ways; what
-** comes up must be the state of some commit, the same in ordinary and colfam tables, not older than what was
-** promised, and must go on working. One in 20 states dies again in its recovery or in the commit after it.
+** whose log is cut there (harness_disk.h, harness_power.h). Whatever was not synced may be lost, in many
+** ways; what comes up must be the state of some commit, the same in ordinary and colfam tables, not older
+** than what was promised, and must go on working. One in 20 states dies again in its recovery or in the
+** commit after it.
 **
 ** COLFAM_STATES=n is how many states each mode checks, COLFAM_SEED moves script and choices, COLFAM_MUTANT
 ** switches a rule off to see that this finds it (tests/mutants.sh). */

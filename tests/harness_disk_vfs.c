@@ -1,6 +1,6 @@
 /* The VFS "colfam-test" over the disk in memory (harness_disk.h). It tells SQLite what the unix VFS does:
-** writes do not touch bytes beside their own, nothing else is promised; a journal's directory is synced with the
-** journal's first sync. One connection a database: locks always succeed, shared memory is heap. */
+** writes do not touch bytes beside their own, nothing else is promised; a journal's directory is synced
+** with the journal's first sync. One connection a database: locks always succeed, shared memory is heap. */
 #include <stdlib.h>
 #include <string.h>
 
