@@ -18,7 +18,7 @@ struct kv_open_file {
   const void *context;
   struct kv_read_file *handle; /* NULL: not open */
   size_t readers;
-  char path[];
+  char *path; /* behind it */
 };
 
 struct kv_open_files {
@@ -149,6 +149,7 @@ kv_status kv_open_file_new(struct kv_open_files *files, struct kv_env *env, cons
   made->env = env;
   made->check = check;
   made->context = context;
+  made->path = (char *)(made + 1);
   memcpy(made->path, path, size);
   *file = made;
   return KV_OK;
