@@ -54,14 +54,12 @@ END {
   printf "after a flush: 1 file, %d rows, code %d to %d\n", NR, least, greatest
 
   list = "888 889 896 907 909 930 1328 1367 1368 1419"
-  print "~ *`--CORRELATED SCALAR SUBQUERY [0-9]+"
-  print "~ *`--SCAN characters VIRTUAL TABLE INDEX [0-9]+:exists code"
+  print "~ *`--SCAN characters( EXISTS)? VIRTUAL TABLE INDEX [0-9]+:exists code"
   printf "of %d code points %d are assigned\n", asked(list), known(list)
   printf "~blocks_read 0 .*\n~probe_absent %d .*\n~probes %d .*\n", asked(list) - known(list), asked(list)
 
   list = "65 233 937 1046 8364 9731 9835 65533 128512 129419"
-  print "~ *`--CORRELATED SCALAR SUBQUERY [0-9]+"
-  print "~ *`--SCAN characters VIRTUAL TABLE INDEX [0-9]+:exists code"
+  print "~ *`--SCAN characters( EXISTS)? VIRTUAL TABLE INDEX [0-9]+:exists code"
   printf "of %d code points %d are assigned\n", asked(list), known(list)
   printf "~probe_absent %d .*\n~probes %d .*\n", asked(list) - known(list), asked(list)
 
@@ -99,7 +97,8 @@ END {
   print payload >PAYLOAD
 }' ROWS="$dir/rows" PAYLOAD="$dir/payload" "$data" >"$dir/expected"
 
-sed -E 's/ +/ /g; s/ $//' "$dir/printed" | grep '[0-9]' >"$dir/facts" || true
+# Since 3.51 SQLite makes a join of EXISTS, where before it planned a subquery.
+sed -E 's/ +/ /g; s/ $//; /CORRELATED SCALAR SUBQUERY/d' "$dir/printed" | grep '[0-9]' >"$dir/facts" || true
 awk '
 NR == FNR { expected[++n] = $0; next }
 {
