@@ -62,8 +62,18 @@ struct review {
   struct colfam_removal *list;
 };
 
-/* Looks for the waiting files in one table's manifest. What is only called like one is left alone. An id that
-** the authorizer hides is NULL, and then every file is taken for a live one. */
+/* Whether an ordinary table is only called like a manifest. */
+static bool is_foreign(sqlite3 *db, const char *database, const char *name) {
+  char *sql = sqlite3_mprintf("SELECT * FROM \"%w\".\"%w\" LIMIT 0", database, name);
+  sqlite3_stmt *statement = NULL;
+  bool readable = sql && sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK;
+  sqlite3_free(sql);
+  sqlite3_finalize(statement);
+  return readable;
+}
+
+/* Looks for the waiting files in one table's manifest. What is only called like one is left alone. Where it
+** cannot be told, every file is taken for a live one: SQLITE_AUTH. An id that the authorizer hides is NULL. */
 static int look_in(void *context, const char *manifest) {
   const struct review *review = context;
   sqlite3 *db = review->table->conn->db;
@@ -73,7 +83,9 @@ static int look_in(void *context, const char *manifest) {
   sqlite3_stmt *statement;
   int rc = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
   sqlite3_free(sql);
-  if (rc != SQLITE_OK) return rc == SQLITE_ERROR ? SQLITE_OK : rc;
+  if (rc == SQLITE_ERROR)
+    return is_foreign(db, review->table->catalog.database, manifest) ? SQLITE_OK : SQLITE_AUTH;
+  if (rc != SQLITE_OK) return rc;
   for (struct colfam_removal *it = review->list; it && rc == SQLITE_OK; it = it->next) {
     sqlite3_bind_int64(statement, 1, (sqlite3_int64)it->id);
     if (sqlite3_step(statement) == SQLITE_ROW) it->unnamed = false;
