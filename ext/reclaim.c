@@ -73,7 +73,8 @@ static bool is_foreign(sqlite3 *db, const char *database, const char *name) {
 }
 
 /* Looks for the waiting files in one table's manifest. What is only called like one is left alone. Where it
-** cannot be told, every file is taken for a live one: SQLITE_AUTH. An id that the authorizer hides is NULL. */
+** cannot be told, every file is taken for a live one: SQLITE_AUTH. An id that the authorizer hides is
+** NULL. */
 static int look_in(void *context, const char *manifest) {
   const struct review *review = context;
   sqlite3 *db = review->table->conn->db;
