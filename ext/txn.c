@@ -190,6 +190,7 @@ static void with_guests(struct colfam_txn *txn, int index,
                         void (*apply)(struct colfam_txn *txn, int index)) {
   struct colfam_table *table = txn->table->conn->tables;
   struct colfam_txn *guest;
+  if (colfam_conn_is_inherited(txn->table->conn)) return;
   apply(txn, index);
   while ((guest = next_guest(txn, &table))) apply(guest, index);
 }
@@ -684,10 +685,12 @@ static int publish_others(struct colfam_txn *host, char **message) {
 }
 
 int colfam_txn_sync(struct colfam_txn *txn, char **message) {
+  int rc = colfam_conn_refuse_fork(txn->table->conn, message);
+  if (rc != SQLITE_OK) return rc;
   if (txn->poisoned) return SQLITE_NOMEM;
   bool writes = has_changes(txn);
   if (writes) colfam_worker_fetch(txn->table->store);
-  int rc = writes ? sync_table(txn, message) : SQLITE_OK;
+  if (writes) rc = sync_table(txn, message);
   if (rc != SQLITE_OK || txn->host) return rc;
   rc = sync_guests(txn, message);
   if (rc == SQLITE_OK && writes && !txn->gone) rc = publish_others(txn, message);
@@ -760,6 +763,7 @@ static void commit_or_drop(struct colfam_txn *txn) {
 }
 
 void colfam_txn_commit(struct colfam_txn *txn) {
+  if (colfam_conn_is_inherited(txn->table->conn)) return;
   struct colfam_table *table = txn->table->conn->tables;
   struct colfam_txn *guest;
   while ((guest = next_guest(txn, &table))) commit_or_drop(guest);
@@ -767,6 +771,7 @@ void colfam_txn_commit(struct colfam_txn *txn) {
 }
 
 void colfam_txn_rollback(struct colfam_txn *txn) {
+  if (colfam_conn_is_inherited(txn->table->conn)) return;
   struct colfam_table *table = txn->table->conn->tables;
   struct colfam_txn *guest;
   while ((guest = next_guest(txn, &table))) {

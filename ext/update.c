@@ -399,7 +399,9 @@ int colfam_update(sqlite3_vtab *base, int argc, sqlite3_value **argv, sqlite3_in
   struct colfam_vtab *vtab = (struct colfam_vtab *)base;
   if (!vtab->table || !vtab->table->txn) return SQLITE_MISUSE;
   if (vtab->table->txn->poisoned) return SQLITE_NOMEM;
-  int rc = colfam_conn_refuse(vtab->conn, vtab->schema->table, &vtab->base.zErrMsg);
+  int rc = colfam_conn_refuse_fork(vtab->conn, &vtab->base.zErrMsg);
+  if (rc != SQLITE_OK) return rc;
+  rc = colfam_conn_refuse(vtab->conn, vtab->schema->table, &vtab->base.zErrMsg);
   if (rc != SQLITE_OK) return rc;
   rc = make_scratch(vtab);
   if (rc != SQLITE_OK) {

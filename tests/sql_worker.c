@@ -236,6 +236,26 @@ START_TEST(inherited_connection_is_refused) {
 }
 END_TEST
 
+/* The parent is in the middle of a transaction. */
+static int write_inherited(void) {
+  char *message = NULL;
+  if (sqlite3_exec(db, "INSERT INTO t VALUES(-1, 1)", NULL, NULL, &message) != SQLITE_MISUSE)
+    return 2;
+  if (!message || !strstr(message, "before fork")) return 3;
+  if (sqlite3_exec(db, "SAVEPOINT s; RELEASE s", NULL, NULL, NULL) != SQLITE_OK) return 4;
+  return sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK ? 5 : 0;
+}
+
+START_TEST(inherited_transaction_is_refused) {
+  sql_ok(db, "BEGIN; INSERT INTO t VALUES(2000, 'parent');"
+             "INSERT INTO o VALUES(2000, 'parent')");
+  pid_t child = fork();
+  if (child == 0) _exit(write_inherited());
+  ck_assert_int_eq(child_status(child), 0);
+  sql_rows(db, "SELECT v FROM t WHERE k = 2000", "parent");
+}
+END_TEST
+
 START_TEST(child_opens_its_own) {
   const char *path = sql_path("app.db");
   for (int round = 0; round < 20; round++) {
@@ -276,6 +296,7 @@ int main(void) {
   tcase_add_test(tests, rolled_back_commits_keep_what_it_has_computed);
   tcase_add_test(tests, memory_and_temp_have_it_too);
   tcase_add_test(tests, inherited_connection_is_refused);
+  tcase_add_test(tests, inherited_transaction_is_refused);
   if (FORKS_ARE_FOLLOWED) tcase_add_test(tests, child_opens_its_own);
   tcase_add_test(tests, child_may_close_what_it_has_inherited);
   suite_add_tcase(suite, tests);
