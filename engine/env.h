@@ -158,6 +158,8 @@ kv_status kv_cond_new(struct kv_cond **cond, struct kv_err *err);
 void kv_cond_free(struct kv_cond *cond);
 void kv_cond_wait(struct kv_cond *cond, struct kv_mutex *mutex);
 void kv_cond_broadcast(struct kv_cond *cond);
+/* In a forked child, where those who waited are not: as new. */
+void kv_cond_reset(struct kv_cond *cond);
 
 /* A thread that gets no signals: those are the application's. The name, at most 15 bytes of static storage,
 ** is for people who look at the process. Join waits for its end and frees it. */

@@ -564,6 +564,11 @@ void kv_cond_broadcast(struct kv_cond *cond) {
   pthread_cond_broadcast(&cond->cond);
 }
 
+/* Destroying it would wait for the waiters. */
+void kv_cond_reset(struct kv_cond *cond) {
+  cond->cond = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+}
+
 struct kv_thread {
   pthread_t id;
   void (*run)(void *context);

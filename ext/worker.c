@@ -96,9 +96,7 @@ static void after_fork(void) {
 }
 
 static void in_child(void) {
-  /* Its waiters are the parent's. Without memory there is no thread here. */
-  worker.changed = NULL;
-  if (kv_cond_new(&worker.changed, NULL) != KV_OK) worker.threads = 0;
+  kv_cond_reset(worker.changed);
   worker.tasks = NULL;
   worker.runner = NULL;
   worker.connections = 0;
@@ -141,7 +139,6 @@ bool colfam_worker_come(void) {
 /* Under the lock. */
 static bool start(void) {
   if (worker.runner) return true;
-  if (!worker.changed) return false;
   struct runner *made = sqlite3_malloc64(sizeof *made);
   if (!made) return false;
   *made = (struct runner){NULL, false};
