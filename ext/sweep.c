@@ -30,11 +30,10 @@ struct sweep {
   int count;
 };
 
-static void lock_file(struct colfam_store *store, struct kv_buf *path, kv_status *status,
-                      struct kv_file_lock **lock) {
-  *status = path->status;
-  if (*status == KV_OK)
-    *status = kv_env_lock(colfam_store_env(store), (const char *)path->data, lock, NULL);
+static kv_status lock_file(struct colfam_store *store, const struct kv_buf *path,
+                           struct kv_file_lock **lock) {
+  if (path->status != KV_OK) return path->status;
+  return kv_env_lock(colfam_store_env(store), (const char *)path->data, lock, NULL);
 }
 
 /* A file that never got its name: nobody can want it, but for a process that has not locked it yet, and that
@@ -44,13 +43,11 @@ static void remove_new(struct colfam_store *store, const char *name) {
   const char *dir = colfam_store_dir(store);
   struct kv_buf path;
   struct kv_file_lock *lock = NULL;
-  kv_status status;
   kv_buf_init(&path);
   kv_buf_append(&path, dir, strlen(dir));
   kv_buf_append_byte(&path, '/');
   kv_buf_append(&path, name, strlen(name) + 1);
-  lock_file(store, &path, &status, &lock);
-  if (status == KV_OK) {
+  if (lock_file(store, &path, &lock) == KV_OK) {
     (void)kv_env_remove(env, (const char *)path.data, NULL);
     kv_env_unlock(env, lock);
   }
@@ -81,9 +78,8 @@ bool colfam_sweep_is_left(struct colfam_store *store, uint64_t id) {
   struct kv_buf path;
   struct kv_file_lock *lock = NULL;
   kv_buf_init(&path);
-  kv_status status;
   kv_table_path(&path, colfam_store_dir(store), id);
-  lock_file(store, &path, &status, &lock);
+  kv_status status = lock_file(store, &path, &lock);
   if (status == KV_OK) kv_env_unlock(colfam_store_env(store), lock);
   kv_buf_release(&path);
   return status == KV_OK || status == KV_MISSING;

@@ -360,13 +360,17 @@ static bool is_crowded(uint64_t bytes, uint64_t budget) {
          kv_open_files_are_held(kv_cache_files(colfam_store_cache()));
 }
 
+/* Whether flushes and merges can be left to the thread: there is one, and the runs are not too many. */
+static bool thread_keeps_up(const struct colfam_txn *txn) {
+  return colfam_worker_threads() > 0 && kv_view_run_count(txn->base) < RUNS_HARD_MAX;
+}
+
 static struct due due_work(const struct colfam_txn *txn) {
   uint64_t budget = txn->table->options.kv.memtable_bytes;
   uint64_t bytes = kv_view_log_bytes(txn->base) + kv_batch_data_bytes(txn->batch);
   enum kv_work work = kv_view_work(txn->base);
   bool writes = kv_batch_count(txn->batch) > 0;
-  bool merges = colfam_worker_threads() > 0 && kv_view_run_count(txn->base) < RUNS_HARD_MAX;
-  bool compacts = work == KV_WORK_COMPACT && !merges;
+  bool compacts = work == KV_WORK_COMPACT && !thread_keeps_up(txn);
   struct due due = {.kind = compacts ? KV_JOB_COMPACT : KV_JOB_FLUSH};
   if (txn->jobs) {
     due.kind = txn->jobs->kind;
@@ -413,8 +417,7 @@ static int spare_length(struct colfam_txn *txn, struct due *due, char **message)
 
 /* Whether this commit can leave what is due to the thread. */
 static bool leaves_work(const struct colfam_txn *txn, const struct due *due) {
-  return due->job && !due->with_batch && !txn->jobs && !txn->has_command &&
-         colfam_worker_threads() > 0 && kv_view_run_count(txn->base) < RUNS_HARD_MAX;
+  return due->job && !due->with_batch && !txn->jobs && !txn->has_command && thread_keeps_up(txn);
 }
 
 /* A log that is too long for want of a flush that is under way. */

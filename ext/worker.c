@@ -163,12 +163,13 @@ static void free_tasks(struct task *list) {
   }
 }
 
-/* Takes the tasks that nobody wants, of the store or of all, out of the list. Under the lock. */
-static struct task *take_unwanted(const struct colfam_store *store) {
+/* Takes the tasks that are so, of the store or of all, out of the list. Under the lock. */
+static struct task *take_tasks(const struct colfam_store *store,
+                               bool (*are_so)(const struct task *)) {
   struct task *taken = NULL;
   for (struct task **link = &worker.tasks; *link;) {
     struct task *task = *link;
-    if (!task->unwanted || task->running || (store && task->store != store)) {
+    if (!are_so(task) || (store && task->store != store)) {
       link = &task->next;
       continue;
     }
@@ -177,6 +178,15 @@ static struct task *take_unwanted(const struct colfam_store *store) {
     taken = task;
   }
   return taken;
+}
+
+/* Nobody wants it, and the thread has let go of it. */
+static bool is_free(const struct task *task) {
+  return task->unwanted && !task->running;
+}
+
+static bool has_ended(const struct task *task) {
+  return task->ended;
 }
 
 /* Whether one of the store's, of any when NULL, is being worked on; all of them are unwanted from now on. */
@@ -204,7 +214,7 @@ static void stop(void) {
     sqlite3_free(runner);
     kv_mutex_lock(worker.lock);
   }
-  struct task *tasks = take_unwanted(NULL);
+  struct task *tasks = take_tasks(NULL, is_free);
   kv_mutex_unlock(worker.lock);
   free_tasks(tasks);
 }
@@ -288,21 +298,6 @@ void colfam_worker_wait(struct colfam_store *store, const uint8_t uuid[16], enum
   kv_mutex_unlock(worker.lock);
 }
 
-static struct task *take_ended(const struct colfam_store *store) {
-  struct task *taken = NULL;
-  for (struct task **link = &worker.tasks; *link;) {
-    struct task *task = *link;
-    if (!task->ended || task->store != store) {
-      link = &task->next;
-      continue;
-    }
-    *link = task->next;
-    task->next = taken;
-    taken = task;
-  }
-  return taken;
-}
-
 static void log_failure(const struct task *task) {
   char *message = NULL;
   int rc = colfam_error_of(&message, NULL, task->status, &task->err);
@@ -312,7 +307,7 @@ static void log_failure(const struct task *task) {
 
 void colfam_worker_fetch(struct colfam_store *store) {
   kv_mutex_lock(worker.lock);
-  struct task *list = take_ended(store);
+  struct task *list = take_tasks(store, has_ended);
   kv_mutex_unlock(worker.lock);
   while (list) {
     struct task *task = list;
@@ -330,7 +325,7 @@ void colfam_worker_fetch(struct colfam_store *store) {
 void colfam_worker_forget(struct colfam_store *store) {
   kv_mutex_lock(worker.lock);
   while (mark_unwanted(store)) kv_cond_wait(worker.changed, worker.lock);
-  struct task *tasks = take_unwanted(store);
+  struct task *tasks = take_tasks(store, is_free);
   kv_mutex_unlock(worker.lock);
   free_tasks(tasks);
 }

@@ -31,12 +31,7 @@
 #define MANY_ROUNDS 1000000 /* until that many are dead */
 #define SOON_US 25000
 
-/* ThreadSanitizer cannot follow a child that starts threads. */
-#ifdef __SANITIZE_THREAD__
-#define THREADS 0
-#else
-#define THREADS 1
-#endif
+#define THREADS FORKS_ARE_FOLLOWED
 
 /* In shared memory. */
 struct shared {

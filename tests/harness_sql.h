@@ -15,6 +15,13 @@ int sql_load(sqlite3 *db, char **message);
 ** lies on disk after a commit is known; $COLFAM_THREADS gives it one in any suite. */
 void sql_use_threads(int threads);
 
+/* ThreadSanitizer cannot follow a child that starts threads. */
+#ifdef __SANITIZE_THREAD__
+#define FORKS_ARE_FOLLOWED 0
+#else
+#define FORKS_ARE_FOLLOWED 1
+#endif
+
 /* <harness_dir()>/<name>; good until the fourth next call. */
 const char *sql_path(const char *name);
 /* A read-write connection with the extension loaded; ":memory:" and "" as SQLite means them. With

@@ -17,13 +17,6 @@
 #define MERGES 60 /* beside the readers */
 #define ROWS 300
 
-/* ThreadSanitizer cannot follow a child that starts threads. */
-#ifdef __SANITIZE_THREAD__
-#define FORKS_ARE_FOLLOWED 0
-#else
-#define FORKS_ARE_FOLLOWED 1
-#endif
-
 static sqlite3 *db;
 
 static void set_up(void) {

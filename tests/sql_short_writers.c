@@ -16,12 +16,7 @@
 #define COMMIT_BYTES 30000 /* of a log row, at most */
 #define LOOK_EVERY 25
 
-/* ThreadSanitizer cannot follow a child that starts threads. */
-#ifdef __SANITIZE_THREAD__
-#define THREADS_MAX 1
-#else
-#define THREADS_MAX 2
-#endif
+#define THREADS_MAX (1 + FORKS_ARE_FOLLOWED)
 
 static void make_database(void) {
   sqlite3 *db = sql_open(sql_path("app.db"));

@@ -15,13 +15,6 @@
 #define BUDGET 16384
 #define COMMITS_MAX 20000 /* until something that must happen has happened */
 
-/* ThreadSanitizer cannot follow a child that starts threads. */
-#ifdef __SANITIZE_THREAD__
-#define FORKS_ARE_FOLLOWED 0
-#else
-#define FORKS_ARE_FOLLOWED 1
-#endif
-
 static sqlite3 *db;
 
 static void set_up(void) {
