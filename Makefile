@@ -12,6 +12,9 @@ BASE_FLAGS = $(SOURCE_FLAGS) -fPIC -fvisibility=hidden -pthread -MMD -MP
 TEST_FLAGS = -Wno-string-concatenation
 LIBS = -lzstd -lpthread -lm
 CHECK_LIBS = -lcheck -lsubunit -lrt
+# Counts lines and branches of both sides, not of the tests (make cov).
+COVERAGE_FLAGS = $(if $(COVERAGE),--coverage -fprofile-update=prefer-atomic)
+LIBS += $(if $(COVERAGE),--coverage)
 # Prints what is made; V=1 prints the commands.
 Q = $(if $(V),,@echo "  $@" && )
 
@@ -49,8 +52,8 @@ COLFAM_TEST_SO = $(abspath $(BUILD))/test/colfam.so
 export COLFAM_SO COLFAM_TEST_SO CC BUILD SOURCE_FLAGS
 
 .PHONY: all demo demo-run test test-run programs programs-run unit lint format format-check clean \
-        threads-run check-asan check-tsan check-valgrind check-differential check-power check-mutants soak bench \
-        test-newest test-node
+        threads-run check-asan check-tsan check-valgrind check-differential check-power check-mutants check-long \
+        check-long-report cov soak bench test-newest test-node
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -85,6 +88,7 @@ $(BUILD)/test/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BASE_FLAGS) -DCOLFAM_TEST $(CFLAGS) $(SANITIZE) -c -o $@ $<
 
+$(ENGINE_OBJ) $(EXT_OBJ) $(CORE_OBJ) $(KILL_OBJ): BASE_FLAGS += $(COVERAGE_FLAGS)
 $(PROGRAM_OBJ) $(HARNESS_OBJ) $(CORE_HARNESS_OBJ): \
   BASE_FLAGS += $(TEST_FLAGS) -DCOLFAM_SO='"$(COLFAM_SO)"' -DCOLFAM_TEST_SO='"$(COLFAM_TEST_SO)"'
 
@@ -162,9 +166,24 @@ check-valgrind: $(UNIT_BIN) $(CORE_BIN)
 	@LIMIT=3000 CK_FORK=no COLFAM_WRAP="valgrind -q --error-exitcode=9 --leak-check=full" \
 	  bash tests/run.sh $(UNIT_BIN) $(CORE_BIN)
 
-# Statements against ordinary tables, STEPS of them; goes on where it was stopped.
+# Lines and branches of both sides that no program has run.
+cov:
+	@bash tests/deps.sh build demo test cov
+	@find $(BUILD)/cov -name '*.gcda' -delete 2>/dev/null || true
+	LIMIT=3000 $(MAKE) BUILD=$(BUILD)/cov COVERAGE=1 CFLAGS="-O0 -g" programs-run
+	@/usr/bin/python3 tests/cov.py $(BUILD)/cov
+
+# Statements against ordinary tables, STEPS more of them; goes on where it was stopped.
 check-differential: $(BUILD)/tests/sql_differential
-	@bash tests/slices.sh $< $(or $(STEPS),2000000) 100000 250
+	@bash tests/slices.sh differential $(STEPS)
+
+# The long forms of all suites (the list is in tests/slices.sh) up to their figures, or for LONG_SECONDS; can
+# be stopped at any time and goes on.
+check-long: programs $(SOAK_BIN)
+	@bash tests/slices.sh all $(LONG_SECONDS)
+
+check-long-report:
+	@bash tests/slices.sh report
 
 # Processes that are killed at random, for SOAK_SECONDS.
 soak: $(SOAK_BIN)

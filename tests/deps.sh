@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing on a Debian machine: tests/deps.sh [--check] GROUP...
 #
-# Groups: make, build, demo, test, lint, valgrind, newest, node. Each needs a few things, looked for as things (a command, a
-# header that compiles, a file), not as packages, so that other ways of installing them count. With
+# Groups: make, build, demo, test, lint, valgrind, cov, newest, node. Each needs a few things, looked for as things (a
+# command, a header that compiles, a file), not as packages, so that other ways of installing them count. With
 # --check nothing is installed: what is missing is named with the apt line, and the exit code is 1.
 # Prints nothing when all is there.
 set -euo pipefail
@@ -55,6 +55,10 @@ group() {
     done
     ;;
   valgrind) need valgrind has_command valgrind ;;
+  cov)
+    need gcc has_command gcov
+    need gcovr has_command gcovr
+    ;;
   newest) need npm has_command npm ;;
   node)
     need nodejs has_command node
