@@ -129,16 +129,23 @@ enum kv_fault_class {
   KV_FAULT_LOCK,
   KV_FAULT_EXISTS,
   KV_FAULT_RENAME,
-  KV_FAULT_ANY, /* counts every call of the classes above */
+  KV_FAULT_ANY,         /* counts every call of the classes above */
+  KV_FAULT_SPACE,       /* those that take space: create, append, sync, make_dir, rename */
+  KV_FAULT_DESCRIPTORS, /* those that take a descriptor: create, open, lock, sync_dir, list_dir */
+  KV_FAULT_FLIP,        /* counts reads; what is set for it flips a bit, see below */
   KV_FAULT_CLASSES
 };
 kv_status kv_env_fault_new(struct kv_env *base, struct kv_env **env, struct kv_err *err);
 /* The nth call of the class from now fails with `status` (1 = the next; 0 = none), and all later ones
-** when sticky. A failing append writes the first half of its bytes (a short write). */
+** when sticky. A failing append writes the first half of its bytes (a short write), a failing read fills the
+** first half of each range (a short read). With KV_FAULT_FLIP the read does not fail: one bit of what it
+** gives is wrong, and `status` is ignored. */
 void kv_env_fault_set(struct kv_env *env, enum kv_fault_class cls, uint64_t nth, bool sticky,
                       kv_status status);
 /* Calls of the class since it was created, failed ones included. */
 uint64_t kv_env_fault_calls(struct kv_env *env, enum kv_fault_class cls);
+/* Files that are open for writing or reading, and locks that are held. */
+int64_t kv_env_fault_handles(struct kv_env *env);
 
 /* The descriptors that the process may have at a time, as it is now. */
 uint64_t kv_descriptors_max(void);

@@ -1,10 +1,10 @@
 /* An environment whose nth call of a class fails, for tests of every failure path.
 **
-** Each call is counted in its class and in KV_FAULT_ANY, before it is passed on; the call fails
-** when either count has reached its mark. A call that fails does nothing, except an append, which
-** leaves half of its bytes: a file with a torn end. Closing and the clock never fail and are not
-** counted. Counts are atomic: any thread. Marks are set while no call is under way, or a call may
-** miss them. */
+** Each call is counted in its class and in the groups that have it (KV_FAULT_ANY has all), before it is
+** passed on; the call fails when one of the counts has reached its mark. A call that fails does nothing,
+** except an append, which leaves half of its bytes, a file with a torn end, and a read, which fills half of
+** each range. Closing and the clock never fail and are not counted. Counts are atomic: any thread. Marks are
+** set while no call is under way, or a call may miss them. */
 #include "env.h"
 
 #include "mem.h"
@@ -19,6 +19,7 @@ struct fault {
 struct fault_env {
   struct kv_env base;
   struct kv_env *below;
+  int64_t handles;
   struct fault faults[KV_FAULT_CLASSES];
 };
 
@@ -56,21 +57,45 @@ static kv_status count(struct fault *fault) {
   return fault->status;
 }
 
+struct class_facts {
+  const char *name;
+  bool takes_space, takes_descriptor;
+};
+
+static const struct class_facts *facts_of(enum kv_fault_class cls) {
+  static const struct class_facts facts[] = {
+      [KV_FAULT_CREATE] = {"create", true, true},
+      [KV_FAULT_APPEND] = {"append", true, false},
+      [KV_FAULT_SYNC] = {"sync", true, false},
+      [KV_FAULT_OPEN] = {"open", false, true},
+      [KV_FAULT_READ] = {"read", false, false},
+      [KV_FAULT_REMOVE] = {"remove", false, false},
+      [KV_FAULT_MAKE_DIR] = {"make_dir", true, false},
+      [KV_FAULT_SYNC_DIR] = {"sync_dir", false, true},
+      [KV_FAULT_LIST_DIR] = {"list_dir", false, true},
+      [KV_FAULT_RANDOM] = {"random", false, false},
+      [KV_FAULT_LOCK] = {"lock", false, true},
+      [KV_FAULT_EXISTS] = {"exists", false, false},
+      [KV_FAULT_RENAME] = {"rename", true, false},
+  };
+  return &facts[cls];
+}
+
 /* Counts the call; a status other than KV_OK is the one to fail with. */
 static kv_status enter(struct fault_env *env, enum kv_fault_class cls, struct kv_err *err) {
-  static const char *const names[] = {
-      [KV_FAULT_CREATE] = "create",     [KV_FAULT_APPEND] = "append",
-      [KV_FAULT_SYNC] = "sync",         [KV_FAULT_OPEN] = "open",
-      [KV_FAULT_READ] = "read",         [KV_FAULT_REMOVE] = "remove",
-      [KV_FAULT_MAKE_DIR] = "make_dir", [KV_FAULT_SYNC_DIR] = "sync_dir",
-      [KV_FAULT_LIST_DIR] = "list_dir", [KV_FAULT_RANDOM] = "random",
-      [KV_FAULT_LOCK] = "lock",         [KV_FAULT_EXISTS] = "exists",
-      [KV_FAULT_RENAME] = "rename",
-  };
-  kv_status of_class = count(&env->faults[cls]);
-  kv_status of_any = count(&env->faults[KV_FAULT_ANY]);
-  kv_status status = of_class != KV_OK ? of_class : of_any;
-  return status == KV_OK ? KV_OK : kv_fail(err, status, "injected failure of %s", names[cls]);
+  const struct class_facts *facts = facts_of(cls);
+  kv_status status = count(&env->faults[cls]);
+  kv_status any = count(&env->faults[KV_FAULT_ANY]);
+  if (status == KV_OK) status = any;
+  if (facts->takes_space) any = count(&env->faults[KV_FAULT_SPACE]);
+  if (status == KV_OK) status = any;
+  if (facts->takes_descriptor) any = count(&env->faults[KV_FAULT_DESCRIPTORS]);
+  if (status == KV_OK) status = any;
+  return status == KV_OK ? KV_OK : kv_fail(err, status, "injected failure of %s", facts->name);
+}
+
+static void add_handle(struct fault_env *env, int64_t more) {
+  __atomic_add_fetch(&env->handles, more, __ATOMIC_RELAXED);
 }
 
 static kv_status fault_create(struct kv_env *base, const char *path, const char *like_path,
@@ -83,6 +108,7 @@ static kv_status fault_create(struct kv_env *base, const char *path, const char 
   writer->env = env;
   status = kv_env_create(env->below, path, like_path, &writer->below, err);
   if (status == KV_OK) {
+    add_handle(env, 1);
     *file = (struct kv_write_file *)writer;
   } else {
     kv_free(writer);
@@ -112,6 +138,7 @@ static kv_status fault_sync(struct kv_write_file *file, struct kv_err *err) {
 static void fault_close_write(struct kv_write_file *file) {
   struct fault_writer *writer = writer_of(file);
   kv_env_close_write(writer->env->below, writer->below);
+  add_handle(writer->env, -1);
   kv_free(writer);
 }
 
@@ -125,6 +152,7 @@ static kv_status fault_open(struct kv_env *base, const char *path, struct kv_rea
   reader->env = env;
   status = kv_env_open(env->below, path, &reader->below, size, err);
   if (status == KV_OK) {
+    add_handle(env, 1);
     *file = (struct kv_read_file *)reader;
   } else {
     kv_free(reader);
@@ -132,16 +160,39 @@ static kv_status fault_open(struct kv_env *base, const char *path, struct kv_rea
   return status;
 }
 
+static void read_half(const struct fault_reader *reader, const struct kv_range *ranges, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    struct kv_range half = {ranges[i].offset, ranges[i].size / 2, ranges[i].into};
+    kv_status status = kv_env_read(reader->env->below, reader->below, &half, 1, NULL);
+    (void)status;
+  }
+}
+
+/* Which bit it is goes round with the calls. */
+static void flip_bit(struct kv_range range, uint64_t call) {
+  uint64_t bit = call * 0x9e3779b97f4a7c15u >> 16;
+  if (range.size) range.into[bit / 8 % range.size] ^= (uint8_t)(1u << bit % 8);
+}
+
 static kv_status fault_read(struct kv_read_file *file, const struct kv_range *ranges, size_t n,
                             struct kv_err *err) {
   struct fault_reader *reader = reader_of(file);
   kv_status status = enter(reader->env, KV_FAULT_READ, err);
-  return status == KV_OK ? kv_env_read(reader->env->below, reader->below, ranges, n, err) : status;
+  kv_status flips = count(&reader->env->faults[KV_FAULT_FLIP]);
+  if (status != KV_OK) {
+    read_half(reader, ranges, n);
+    return status;
+  }
+  status = kv_env_read(reader->env->below, reader->below, ranges, n, err);
+  uint64_t call = kv_env_fault_calls(&reader->env->base, KV_FAULT_FLIP);
+  if (status == KV_OK && flips != KV_OK && n) flip_bit(ranges[call % n], call);
+  return status;
 }
 
 static void fault_close_read(struct kv_read_file *file) {
   struct fault_reader *reader = reader_of(file);
   kv_env_close_read(reader->env->below, reader->below);
+  add_handle(reader->env, -1);
   kv_free(reader);
 }
 
@@ -154,16 +205,19 @@ static kv_status fault_lock(struct kv_env *base, const char *path, struct kv_fil
   if (!made) return kv_fail_nomem(err);
   made->env = env;
   status = kv_env_lock(env->below, path, &made->below, err);
-  if (status == KV_OK)
+  if (status == KV_OK) {
+    add_handle(env, 1);
     *lock = (struct kv_file_lock *)made;
-  else
+  } else {
     kv_free(made);
+  }
   return status;
 }
 
 static void fault_unlock(struct kv_file_lock *lock) {
   struct fault_lock *held = (struct fault_lock *)lock;
   kv_env_unlock(held->env->below, held->below);
+  add_handle(held->env, -1);
   kv_free(held);
 }
 
@@ -261,11 +315,15 @@ void kv_env_fault_set(struct kv_env *env, enum kv_fault_class cls, uint64_t nth,
                       kv_status status) {
   struct fault *fault = &fault_of(env)->faults[cls];
   fault->sticky = sticky;
-  fault->status = status;
+  fault->status = cls == KV_FAULT_FLIP ? KV_CORRUPT : status;
   uint64_t calls = __atomic_load_n(&fault->calls, __ATOMIC_RELAXED);
   __atomic_store_n(&fault->fail_call, nth ? calls + nth : 0, __ATOMIC_RELEASE);
 }
 
 uint64_t kv_env_fault_calls(struct kv_env *env, enum kv_fault_class cls) {
   return __atomic_load_n(&fault_of(env)->faults[cls].calls, __ATOMIC_RELAXED);
+}
+
+int64_t kv_env_fault_handles(struct kv_env *env) {
+  return __atomic_load_n(&fault_of(env)->handles, __ATOMIC_RELAXED);
 }

@@ -7,6 +7,8 @@
 
 #include <inttypes.h>
 #include <string.h>
+/* For allocators of the caller's own. */
+#define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 #include <zstd_errors.h>
 
@@ -20,6 +22,26 @@ enum compression { STORED_RAW, STORED_ZSTD };
 
 static uint64_t place_seed(const struct kv_table_place *place, uint64_t offset) {
   return kv_hash_place(place->uuid, place->id, offset);
+}
+
+static void *zstd_alloc(void *opaque, size_t size) {
+  (void)opaque;
+  return kv_alloc(1, size);
+}
+
+static void zstd_free(void *opaque, void *memory) {
+  (void)opaque;
+  kv_free(memory);
+}
+
+static const ZSTD_customMem zstd_memory = {zstd_alloc, zstd_free, NULL};
+
+ZSTD_CCtx *kv_compressor_new(void) {
+  return ZSTD_createCCtx_advanced(zstd_memory);
+}
+
+void kv_compressor_free(ZSTD_CCtx *zstd) {
+  ZSTD_freeCCtx(zstd);
 }
 
 static bool zstd_out_of_memory(size_t result) {
@@ -111,8 +133,11 @@ kv_status kv_stored_decode(const struct kv_stored *stored, uint8_t *into,
     if (stored->raw_size) memcpy(into, stored->payload.data, stored->raw_size);
     return KV_OK;
   }
+  ZSTD_DCtx *zstd = ZSTD_createDCtx_advanced(zstd_memory);
+  if (!zstd) return kv_fail_nomem(err);
   size_t result =
-      ZSTD_decompress(into, stored->raw_size, stored->payload.data, stored->payload.size);
+      ZSTD_decompressDCtx(zstd, into, stored->raw_size, stored->payload.data, stored->payload.size);
+  ZSTD_freeDCtx(zstd);
   if (zstd_out_of_memory(result)) return kv_fail_nomem(err);
   if (ZSTD_isError(result) || result != stored->raw_size) {
     return bad_block(place, offset, "cannot be decompressed", err);

@@ -27,7 +27,11 @@ struct kv_table_place {
 
 /* ---- Stored block: payload, u8 compression, u32 raw size, u64 checksum */
 
+/* What compresses, on this library's heap; NULL without memory. NULL may be freed. */
 struct ZSTD_CCtx_s;
+struct ZSTD_CCtx_s *kv_compressor_new(void);
+void kv_compressor_free(struct ZSTD_CCtx_s *zstd);
+
 /* Appends `raw`, which will stand at `offset` of the file, compressed at `level` (0: not) when that saves
 ** an eighth. *checksum as in the trailer. KV_FULL above KV_TABLE_RAW_BYTES_MAX. */
 kv_status kv_stored_append(struct kv_buf *out, struct kv_slice raw, int level,

@@ -11,7 +11,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <zstd.h>
 
 #include "block.h"
 #include "code.h"
@@ -77,7 +76,7 @@ struct kv_table_writer {
   struct kv_table_place place;
   struct kv_buf path;
   struct kv_write_file *file;
-  ZSTD_CCtx *zstd; /* NULL without compression */
+  struct ZSTD_CCtx_s *zstd; /* NULL without compression */
   struct kv_block_builder block;
   struct kv_fence_builder fences;
   struct kv_buf first_key; /* of the block being built */
@@ -166,7 +165,7 @@ kv_status kv_table_writer_new(const struct kv_table_config *config, struct kv_ta
   init_writer(made, config);
   kv_status status = KV_OK;
   if (config->compression_level > 0) {
-    made->zstd = ZSTD_createCCtx();
+    made->zstd = kv_compressor_new();
     if (!made->zstd) status = kv_fail_nomem(err);
   }
   if (!status) status = create_file(made, err);
@@ -184,7 +183,7 @@ void kv_table_writer_free(struct kv_table_writer *writer) {
     (void)kv_env_remove(writer->config.env, (const char *)writer->path.data, NULL);
   }
   if (writer->file) kv_env_close_write(writer->config.env, writer->file);
-  ZSTD_freeCCtx(writer->zstd);
+  kv_compressor_free(writer->zstd);
   kv_block_builder_release(&writer->block);
   kv_fence_builder_release(&writer->fences);
   kv_buf_release(&writer->path);

@@ -125,7 +125,23 @@ static kv_status call(enum kv_fault_class cls) {
   }
 }
 
-START_TEST(calls_are_counted_in_their_class_and_in_any) {
+static bool takes_space(int cls) {
+  return cls == KV_FAULT_CREATE || cls == KV_FAULT_APPEND || cls == KV_FAULT_SYNC ||
+         cls == KV_FAULT_MAKE_DIR || cls == KV_FAULT_RENAME;
+}
+
+static bool takes_descriptor(int cls) {
+  return cls == KV_FAULT_CREATE || cls == KV_FAULT_OPEN || cls == KV_FAULT_LOCK ||
+         cls == KV_FAULT_SYNC_DIR || cls == KV_FAULT_LIST_DIR;
+}
+
+static bool counts(int group, int cls) {
+  return group == cls || group == KV_FAULT_ANY || (group == KV_FAULT_SPACE && takes_space(cls)) ||
+         (group == KV_FAULT_DESCRIPTORS && takes_descriptor(cls)) ||
+         (group == KV_FAULT_FLIP && cls == KV_FAULT_READ);
+}
+
+START_TEST(calls_are_counted_in_their_class_and_its_groups) {
   enum kv_fault_class cls = (enum kv_fault_class)_i;
   uint64_t before[KV_FAULT_CLASSES];
   for (int i = 0; i < KV_FAULT_CLASSES; i++) {
@@ -135,7 +151,7 @@ START_TEST(calls_are_counted_in_their_class_and_in_any) {
   OK(call(cls));
   for (int i = 0; i < KV_FAULT_CLASSES; i++) {
     uint64_t moved = kv_env_fault_calls(env, (enum kv_fault_class)i) - before[i];
-    ck_assert_uint_eq(moved, i == _i || i == KV_FAULT_ANY ? 2 : 0);
+    ck_assert_uint_eq(moved, counts(i, _i) ? 2 : 0);
   }
 }
 END_TEST
@@ -177,6 +193,15 @@ START_TEST(any_counts_over_classes) {
 }
 END_TEST
 
+START_TEST(group_fails_where_it_counts) {
+  for (int group = KV_FAULT_SPACE; group <= KV_FAULT_DESCRIPTORS; group++) {
+    kv_env_fault_set(env, (enum kv_fault_class)group, 1, true, KV_FULL);
+    ck_assert_int_eq(call((enum kv_fault_class)_i), counts(group, _i) ? KV_FULL : KV_OK);
+    kv_env_fault_set(env, (enum kv_fault_class)group, 0, false, KV_OK);
+  }
+}
+END_TEST
+
 START_TEST(class_goes_before_any) {
   kv_env_fault_set(env, KV_FAULT_ANY, 1, true, KV_IO);
   kv_env_fault_set(env, KV_FAULT_SYNC, 1, true, KV_FULL);
@@ -202,6 +227,55 @@ START_TEST(failed_append_leaves_half_of_its_bytes) {
   kv_env_fault_set(env, KV_FAULT_APPEND, 1, false, KV_FULL);
   ck_assert_int_eq(call(KV_FAULT_APPEND), KV_FULL);
   assert_written("012345678901234");
+}
+END_TEST
+
+START_TEST(failed_read_fills_half_of_each_range) {
+  uint8_t bytes[6] = {0};
+  struct kv_range ranges[] = {{0, 2, bytes}, {1, 4, bytes + 2}};
+  kv_env_fault_set(env, KV_FAULT_READ, 1, false, KV_CORRUPT);
+  ck_assert_int_eq(kv_env_read(env, reader, ranges, 2, &err), KV_CORRUPT);
+  ck_assert_mem_eq(bytes, "b\0yt\0\0", 6);
+}
+END_TEST
+
+static int bits_of(uint8_t byte) {
+  return __builtin_popcount(byte);
+}
+
+START_TEST(flipped_read_has_one_wrong_bit) {
+  uint8_t bytes[5], seen[5] = {0};
+  struct kv_range ranges[] = {{0, 2, bytes}, {2, 3, bytes + 2}};
+  kv_env_fault_set(env, KV_FAULT_FLIP, 1, true, KV_OK);
+  for (int i = 0; i < 1000; i++) {
+    int wrong = 0;
+    OK(kv_env_read(env, reader, ranges, 2, &err));
+    for (int j = 0; j < 5; j++) {
+      uint8_t change = bytes[j] ^ (uint8_t) "bytes"[j];
+      wrong += bits_of(change);
+      seen[j] |= change;
+    }
+    ck_assert_int_eq(wrong, 1);
+  }
+  for (int j = 0; j < 5; j++) ck_assert_int_eq(seen[j], 0xff);
+  kv_env_fault_set(env, KV_FAULT_FLIP, 0, false, KV_OK);
+  OK(kv_env_read(env, reader, ranges, 2, &err));
+  ck_assert_mem_eq(bytes, "bytes", 5);
+}
+END_TEST
+
+START_TEST(handles_are_counted) {
+  struct kv_file_lock *lock;
+  struct kv_read_file *file;
+  uint64_t size;
+  ck_assert_int_eq(kv_env_fault_handles(env), 2);
+  OK(kv_env_lock(env, "r", &lock, NULL));
+  OK(kv_env_open(env, "r", &file, &size, NULL));
+  ck_assert_int_eq(kv_env_open(env, "none", &file, &size, NULL), KV_MISSING);
+  ck_assert_int_eq(kv_env_fault_handles(env), 4);
+  kv_env_unlock(env, lock);
+  kv_env_close_read(env, file);
+  ck_assert_int_eq(kv_env_fault_handles(env), 2);
 }
 END_TEST
 
@@ -270,12 +344,16 @@ int main(void) {
   Suite *suite = suite_create("env_fault");
   TCase *tests = tcase_create("fault");
   tcase_add_checked_fixture(tests, setup, teardown);
-  tcase_add_loop_test(tests, calls_are_counted_in_their_class_and_in_any, 0, KV_FAULT_ANY);
+  tcase_add_loop_test(tests, calls_are_counted_in_their_class_and_its_groups, 0, KV_FAULT_ANY);
   tcase_add_loop_test(tests, nth_call_of_a_class_fails_once, 0, KV_FAULT_ANY);
   tcase_add_loop_test(tests, sticky_fault_fails_until_switched_off, 0, KV_FAULT_ANY);
   tcase_add_loop_test(tests, fault_of_one_class_leaves_the_others, 0, KV_FAULT_ANY);
   tcase_add_loop_test(tests, any_counts_over_classes, 0, KV_FAULT_ANY);
+  tcase_add_loop_test(tests, group_fails_where_it_counts, 0, KV_FAULT_ANY);
   tcase_add_test(tests, class_goes_before_any);
+  tcase_add_test(tests, failed_read_fills_half_of_each_range);
+  tcase_add_test(tests, flipped_read_has_one_wrong_bit);
+  tcase_add_test(tests, handles_are_counted);
   tcase_add_test(tests, failed_append_leaves_half_of_its_bytes);
   tcase_add_test(tests, failed_calls_do_nothing);
   tcase_add_test(tests, failures_below_come_through);
