@@ -7,6 +7,15 @@
 
 static struct disk *mounted;
 static unsigned mount_number;
+static void (*call_hook)(void);
+
+void disk_on_call(void (*hook)(void)) {
+  call_hook = hook;
+}
+
+void disk_called(void) {
+  if (call_hook) call_hook();
+}
 
 static void *must(void *memory) {
   if (memory) return memory;

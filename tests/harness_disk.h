@@ -1,7 +1,8 @@
 /* A disk in memory that keeps a log of everything that changes it, for tests of power loss: the pager's files
 ** (the VFS "colfam-test", harness_disk_vfs.c) and the table files (an environment, harness_disk_env.c) are on
 ** it, so that one point of the log cuts both. What may be left after a crash is made by harness_power.h.
-** One thread. One disk is mounted at a time; handles stay with the disk that they were opened on. */
+** One thread at a time: it may be that of a schedule (harness_steps.h), which changes at disk_called. One disk is
+** mounted at a time; handles stay with the disk that they were opened on. */
 #ifndef HARNESS_DISK_H
 #define HARNESS_DISK_H
 
@@ -41,13 +42,27 @@ struct disk_image {
 
 enum { DISK_SHM_REGIONS = 16 };
 
+/* SQLite's locks on a file (harness_disk_locks.c), and what one handle has of them. */
+struct disk_holder {
+  int level; /* SQLITE_LOCK_... */
+  unsigned shm_shared;
+};
+struct disk_locks {
+  int shared;                 /* handles that share or have more */
+  struct disk_holder *writer; /* reserved or more */
+  int shm_shared[SQLITE_SHM_NLOCK];
+  struct disk_holder *shm_exclusive[SQLITE_SHM_NLOCK];
+};
+
 struct disk_file {
   int refs; /* its entries, its handles, the disk itself */
   size_t number;
   bool is_dir;
-  bool locked;
+  bool locked; /* a table file, by its maker or a sweep */
   struct disk_image *image;
-  uint8_t *shm[DISK_SHM_REGIONS]; /* of SQLite, in WAL mode; not logged, gone with the power */
+  struct disk_locks locks;
+  int shm_users;
+  uint8_t *shm[DISK_SHM_REGIONS]; /* of SQLite, in WAL mode; not logged, gone with its last user */
 };
 
 struct disk_entry {
@@ -113,7 +128,18 @@ void disk_image_unref(struct disk_image *image);
 void disk_image_write(struct disk_image **image, uint64_t offset, const void *bytes, size_t size);
 void disk_image_resize(struct disk_image **image, uint64_t size);
 
+/* Whether it was granted; without waiting. A refused SQLITE_LOCK_EXCLUSIVE leaves SQLITE_LOCK_PENDING. */
+bool disk_lock(struct disk_locks *locks, struct disk_holder *holder, int level);
+void disk_unlock(struct disk_locks *locks, struct disk_holder *holder, int level);
+bool disk_shm_lock(struct disk_locks *locks, struct disk_holder *holder, int first, int count,
+                   bool alone);
+void disk_shm_unlock(struct disk_locks *locks, struct disk_holder *holder, int first, int count);
+
+/* `hook` runs at the beginning of each call of VFS and environment from now on; NULL: none. */
+void disk_on_call(void (*hook)(void));
+
 /* For the VFS and the environment. */
+void disk_called(void);
 struct disk *disk_mounted(void);
 /* What stands behind the mount point in a path. */
 const char *disk_name(const char *path);

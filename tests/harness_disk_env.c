@@ -39,6 +39,7 @@ static void handle_free(struct handle *handle) {
 
 static kv_status create(struct kv_env *env, const char *path, const char *like_path,
                         struct kv_write_file **out, struct kv_err *err) {
+  disk_called();
   (void)env, (void)like_path;
   struct disk *disk = disk_mounted();
   const char *name = disk_name(path);
@@ -54,6 +55,7 @@ static kv_status create(struct kv_env *env, const char *path, const char *like_p
 }
 
 static kv_status append(struct kv_write_file *file, struct kv_slice bytes, struct kv_err *err) {
+  disk_called();
   (void)err;
   struct handle *handle = (struct handle *)file;
   disk_write(handle->disk, handle->file, handle->file->image->size, bytes.data, bytes.size);
@@ -61,6 +63,7 @@ static kv_status append(struct kv_write_file *file, struct kv_slice bytes, struc
 }
 
 static kv_status sync_file(struct kv_write_file *file, struct kv_err *err) {
+  disk_called();
   (void)err;
   const struct handle *handle = (struct handle *)file;
   if (!disk_is_mutant("sync")) disk_sync(handle->disk, handle->file);
@@ -68,6 +71,7 @@ static kv_status sync_file(struct kv_write_file *file, struct kv_err *err) {
 }
 
 static void close_write(struct kv_write_file *file) {
+  disk_called();
   struct handle *handle = (struct handle *)file;
   handle->file->locked = false;
   handle_free(handle);
@@ -81,6 +85,7 @@ static kv_status find_file(const char *path, struct disk_file **file, struct kv_
 
 static kv_status open_file(struct kv_env *env, const char *path, struct kv_read_file **out,
                            uint64_t *size, struct kv_err *err) {
+  disk_called();
   (void)env;
   struct disk_file *file;
   kv_status status = find_file(path, &file, err);
@@ -94,6 +99,7 @@ static kv_status open_file(struct kv_env *env, const char *path, struct kv_read_
 
 static kv_status read_ranges(struct kv_read_file *file, const struct kv_range *ranges, size_t n,
                              struct kv_err *err) {
+  disk_called();
   const struct handle *handle = (struct handle *)file;
   for (size_t i = 0; i < n; i++) {
     if (ranges[i].offset > handle->size || ranges[i].size > handle->size - ranges[i].offset)
@@ -105,11 +111,13 @@ static kv_status read_ranges(struct kv_read_file *file, const struct kv_range *r
 }
 
 static void close_read(struct kv_read_file *file) {
+  disk_called();
   handle_free((struct handle *)file);
 }
 
 static kv_status lock_file(struct kv_env *env, const char *path, struct kv_file_lock **lock,
                            struct kv_err *err) {
+  disk_called();
   (void)env;
   struct disk_file *file;
   kv_status status = find_file(path, &file, err);
@@ -123,12 +131,14 @@ static kv_status lock_file(struct kv_env *env, const char *path, struct kv_file_
 }
 
 static void unlock_file(struct kv_file_lock *lock) {
+  disk_called();
   struct handle *handle = (struct handle *)lock;
   handle->file->locked = false;
   handle_free(handle);
 }
 
 static kv_status exists(struct kv_env *env, const char *path, bool *there, struct kv_err *err) {
+  disk_called();
   (void)env, (void)err;
   const char *name = disk_name(path);
   *there = !*name || disk_find(disk_mounted(), name);
@@ -137,6 +147,7 @@ static kv_status exists(struct kv_env *env, const char *path, bool *there, struc
 
 static kv_status rename_file(struct kv_env *env, const char *from, const char *to,
                              struct kv_err *err) {
+  disk_called();
   (void)env;
   struct disk_file *file;
   kv_status status = find_file(from, &file, err);
@@ -147,6 +158,7 @@ static kv_status rename_file(struct kv_env *env, const char *from, const char *t
 }
 
 static kv_status remove_file(struct kv_env *env, const char *path, struct kv_err *err) {
+  disk_called();
   (void)env;
   struct disk_file *file;
   kv_status status = find_file(path, &file, err);
@@ -156,6 +168,7 @@ static kv_status remove_file(struct kv_env *env, const char *path, struct kv_err
 
 static kv_status make_dir(struct kv_env *env, const char *path, const char *like_path,
                           struct kv_err *err) {
+  disk_called();
   (void)env, (void)like_path;
   const char *name = disk_name(path);
   if (disk_has_dir(disk_mounted(), name)) return KV_OK;
@@ -172,6 +185,7 @@ static const char *name_in_dir(const char *name, const char *dir) {
 }
 
 static kv_status remove_dir(struct kv_env *env, const char *path, struct kv_err *err) {
+  disk_called();
   (void)env;
   struct disk *disk = disk_mounted();
   const char *name = disk_name(path);
@@ -183,6 +197,7 @@ static kv_status remove_dir(struct kv_env *env, const char *path, struct kv_err 
 }
 
 static kv_status sync_dir(struct kv_env *env, const char *path, struct kv_err *err) {
+  disk_called();
   (void)env;
   const char *name = disk_name(path);
   if (!disk_has_dir(disk_mounted(), name)) return fail(err, KV_MISSING, "is not there", path);
@@ -194,6 +209,7 @@ static kv_status sync_dir(struct kv_env *env, const char *path, struct kv_err *e
 /* The names are gathered first, so that the callback may use the environment. */
 static kv_status list_dir(struct kv_env *env, const char *path, kv_list_fn fn, void *context,
                           struct kv_err *err) {
+  disk_called();
   (void)env;
   const struct disk *disk = disk_mounted();
   const char *dir = disk_name(path);

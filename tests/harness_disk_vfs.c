@@ -1,6 +1,6 @@
 /* The VFS "colfam-test" over the disk in memory (harness_disk.h). It tells SQLite what the unix VFS does:
 ** writes do not touch bytes beside their own, nothing else is promised; a journal's directory is synced
-** with the journal's first sync. One connection a database: locks always succeed, shared memory is heap. */
+** with the journal's first sync. Locks are those of harness_disk_locks.c, shared memory is heap. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,14 +15,31 @@ struct vfs_file {
   char *name;
   bool syncs_dir; /* with the next sync */
   bool deletes;   /* on close */
+  bool uses_shm;
+  struct disk_holder holder;
 };
 
 static struct vfs_file *of(sqlite3_file *file) {
   return (struct vfs_file *)file;
 }
 
+static void leave_shm(struct vfs_file *file) {
+  struct disk_file *shared = file->file;
+  if (!file->uses_shm) return;
+  file->uses_shm = false;
+  disk_shm_unlock(&shared->locks, &file->holder, 0, SQLITE_SHM_NLOCK);
+  if (--shared->shm_users) return;
+  for (int i = 0; i < DISK_SHM_REGIONS; i++) {
+    free(shared->shm[i]);
+    shared->shm[i] = NULL;
+  }
+}
+
 static int file_close(sqlite3_file *base) {
   struct vfs_file *file = of(base);
+  disk_called();
+  leave_shm(file);
+  disk_unlock(&file->file->locks, &file->holder, SQLITE_LOCK_NONE);
   if (file->deletes && file->disk && disk_find(file->disk, file->name))
     disk_remove(file->disk, file->name);
   disk_file_unref(file->file);
@@ -32,6 +49,7 @@ static int file_close(sqlite3_file *base) {
 }
 
 static int file_read(sqlite3_file *base, void *into, int size, sqlite3_int64 offset) {
+  disk_called();
   const struct disk_image *image = of(base)->file->image;
   size_t there = (uint64_t)offset < image->size ? image->size - (size_t)offset : 0;
   if (there >= (size_t)size) {
@@ -44,16 +62,19 @@ static int file_read(sqlite3_file *base, void *into, int size, sqlite3_int64 off
 }
 
 static int file_write(sqlite3_file *base, const void *bytes, int size, sqlite3_int64 offset) {
+  disk_called();
   disk_write(of(base)->disk, of(base)->file, (uint64_t)offset, bytes, (size_t)size);
   return SQLITE_OK;
 }
 
 static int file_truncate(sqlite3_file *base, sqlite3_int64 size) {
+  disk_called();
   disk_truncate(of(base)->disk, of(base)->file, (uint64_t)size);
   return SQLITE_OK;
 }
 
 static int file_sync(sqlite3_file *base, int flags) {
+  disk_called();
   (void)flags;
   struct vfs_file *file = of(base);
   if (!file->disk || disk_is_mutant("host-sync")) return SQLITE_OK;
@@ -65,18 +86,25 @@ static int file_sync(sqlite3_file *base, int flags) {
 }
 
 static int file_size(sqlite3_file *base, sqlite3_int64 *size) {
+  disk_called();
   *size = (sqlite3_int64)of(base)->file->image->size;
   return SQLITE_OK;
 }
 
 static int file_lock(sqlite3_file *base, int level) {
-  (void)base, (void)level;
+  disk_called();
+  return disk_lock(&of(base)->file->locks, &of(base)->holder, level) ? SQLITE_OK : SQLITE_BUSY;
+}
+
+static int file_unlock(sqlite3_file *base, int level) {
+  disk_called();
+  disk_unlock(&of(base)->file->locks, &of(base)->holder, level);
   return SQLITE_OK;
 }
 
 static int file_is_reserved(sqlite3_file *base, int *reserved) {
-  (void)base;
-  *reserved = 0;
+  disk_called();
+  *reserved = of(base)->file->locks.writer != NULL;
   return SQLITE_OK;
 }
 
@@ -99,28 +127,37 @@ static int file_characteristics(sqlite3_file *base) {
 
 static int shm_map(sqlite3_file *base, int region, int size, int extend, void volatile **memory) {
   struct disk_file *file = of(base)->file;
+  disk_called();
   *memory = NULL;
   if (region >= DISK_SHM_REGIONS) return SQLITE_FULL;
+  if (!of(base)->uses_shm) file->shm_users++;
+  of(base)->uses_shm = true;
   if (!file->shm[region] && extend) file->shm[region] = calloc(1, (size_t)size);
   *memory = file->shm[region];
   return *memory || !extend ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-static int shm_lock(sqlite3_file *base, int offset, int count, int flags) {
-  (void)base, (void)offset, (void)count, (void)flags;
-  return SQLITE_OK;
+static int shm_lock(sqlite3_file *base, int first, int count, int flags) {
+  struct disk_locks *locks = &of(base)->file->locks;
+  disk_called();
+  if (flags & SQLITE_SHM_UNLOCK) {
+    disk_shm_unlock(locks, &of(base)->holder, first, count);
+    return SQLITE_OK;
+  }
+  bool granted =
+      disk_shm_lock(locks, &of(base)->holder, first, count, flags & SQLITE_SHM_EXCLUSIVE);
+  return granted ? SQLITE_OK : SQLITE_BUSY;
 }
 
 static void shm_barrier(sqlite3_file *base) {
   (void)base;
+  disk_called();
 }
 
 static int shm_unmap(sqlite3_file *base, int deletes) {
-  struct disk_file *file = of(base)->file;
-  for (int i = 0; deletes && i < DISK_SHM_REGIONS; i++) {
-    free(file->shm[i]);
-    file->shm[i] = NULL;
-  }
+  (void)deletes;
+  disk_called();
+  leave_shm(of(base));
   return SQLITE_OK;
 }
 
@@ -133,7 +170,7 @@ static const sqlite3_io_methods methods = {
     .xSync = file_sync,
     .xFileSize = file_size,
     .xLock = file_lock,
-    .xUnlock = file_lock,
+    .xUnlock = file_unlock,
     .xCheckReservedLock = file_is_reserved,
     .xFileControl = file_control,
     .xSectorSize = file_sector_size,
@@ -154,6 +191,7 @@ static int vfs_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *base, int 
                     int *out_flags) {
   (void)vfs;
   struct vfs_file *file = of(base);
+  disk_called();
   memset(file, 0, sizeof *file);
   if (out_flags) *out_flags = flags;
   if (!path) return open_loose(file);
@@ -177,6 +215,7 @@ static int vfs_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *base, int 
 
 static int vfs_delete(sqlite3_vfs *vfs, const char *path, int sync_dir) {
   (void)vfs;
+  disk_called();
   const char *name = disk_name(path);
   if (!disk_find(disk_mounted(), name)) return SQLITE_IOERR_DELETE_NOENT;
   disk_remove(disk_mounted(), name);
@@ -188,6 +227,7 @@ static int vfs_delete(sqlite3_vfs *vfs, const char *path, int sync_dir) {
 /* An empty file is none to SQLite's unix VFS when it looks for a journal. */
 static int vfs_access(sqlite3_vfs *vfs, const char *path, int flags, int *there) {
   (void)vfs;
+  disk_called();
   const struct disk_file *file = disk_find(disk_mounted(), disk_name(path));
   *there = file && (flags != SQLITE_ACCESS_EXISTS || file->is_dir || file->image->size);
   return SQLITE_OK;
@@ -208,6 +248,7 @@ static int vfs_randomness(sqlite3_vfs *vfs, int size, char *bytes) {
 
 static int vfs_sleep(sqlite3_vfs *vfs, int microseconds) {
   (void)vfs;
+  disk_called();
   return microseconds;
 }
 
