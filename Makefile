@@ -153,7 +153,8 @@ check-asan:
 	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 
 # The programs that start threads; SQLite itself is not watched, its locks are.
-THREADED_BIN = $(patsubst %.c,$(BUILD)/%,$(shell grep -lE "pthread_create|sql_use_threads" tests/*_*.c))
+THREADED_BIN = $(filter $(PROGRAMS),$(patsubst %.c,$(BUILD)/%,$(shell \
+  grep -lE "pthread_create|sql_use_threads|steps_run" tests/*_*.c)))
 
 threads-run: $(THREADED_BIN)
 	@bash tests/run.sh $(THREADED_BIN)

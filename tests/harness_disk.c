@@ -7,14 +7,18 @@
 
 static struct disk *mounted;
 static unsigned mount_number;
-static void (*call_hook)(void);
+static void (*call_hook)(bool sleeps);
 
-void disk_on_call(void (*hook)(void)) {
+void disk_on_call(void (*hook)(bool sleeps)) {
   call_hook = hook;
 }
 
 void disk_called(void) {
-  if (call_hook) call_hook();
+  if (call_hook) call_hook(false);
+}
+
+void disk_sleeps(void) {
+  if (call_hook) call_hook(true);
 }
 
 static void *must(void *memory) {

@@ -1,8 +1,9 @@
-/* A disk in memory that keeps a log of everything that changes it, for tests of power loss: the pager's files
-** (the VFS "colfam-test", harness_disk_vfs.c) and the table files (an environment, harness_disk_env.c) are on
-** it, so that one point of the log cuts both. What may be left after a crash is made by harness_power.h.
-** One thread at a time: it may be that of a schedule (harness_steps.h), which changes at disk_called. One disk is
-** mounted at a time; handles stay with the disk that they were opened on. */
+/* A disk in memory that keeps a log of everything that changes it, for tests of power loss: the pager's
+** files (the VFS "colfam-test", harness_disk_vfs.c) and the table files (an environment,
+** harness_disk_env.c) are on it, so that one point of the log cuts both. What may be left after a crash is
+** made by harness_power.h. One thread at a time: it may be that of a schedule (harness_steps.h), which
+** changes at disk_called. One disk is mounted at a time; handles stay with the disk that they were opened
+** on. */
 #ifndef HARNESS_DISK_H
 #define HARNESS_DISK_H
 
@@ -97,8 +98,8 @@ void disk_unref(struct disk *disk);
 /* While a disk is put together: an entry that is durable and not logged. Takes no reference of the image. */
 void disk_add_base(struct disk *disk, const char *name, bool is_dir, struct disk_image *image);
 
-/* Makes the VFS and the environment work on this disk, below a mount point that no other had (a process knows
-** its databases by path). The path of a name on it: good until the next call. */
+/* Makes the VFS and the environment work on this disk, below a mount point that no other had (a process
+** knows its databases by path). The path of a name on it: good until the next call. */
 void disk_mount(struct disk *disk);
 const char *disk_path(const char *name);
 
@@ -135,11 +136,13 @@ bool disk_shm_lock(struct disk_locks *locks, struct disk_holder *holder, int fir
                    bool alone);
 void disk_shm_unlock(struct disk_locks *locks, struct disk_holder *holder, int first, int count);
 
-/* `hook` runs at the beginning of each call of VFS and environment from now on; NULL: none. */
-void disk_on_call(void (*hook)(void));
+/* `hook` runs at the beginning of each call of VFS and environment from now on, and `sleeps` says that it
+** is SQLite that waits for others; NULL: none. */
+void disk_on_call(void (*hook)(bool sleeps));
 
 /* For the VFS and the environment. */
 void disk_called(void);
+void disk_sleeps(void);
 struct disk *disk_mounted(void);
 /* What stands behind the mount point in a path. */
 const char *disk_name(const char *path);

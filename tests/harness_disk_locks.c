@@ -1,6 +1,7 @@
-/* SQLite's locks on a file of the disk in memory (harness_disk.h), between the handles of it in this process, by
-** the unix VFS's rules: on the database many share, one of them may be reserved, a pending one lets nobody new
-** share; on shared memory each of eight locks has many that share it or one that has it alone. */
+/* SQLite's locks on a file of the disk in memory (harness_disk.h), between the handles of it in this
+** process, by the unix VFS's rules: on the database many share, one of them may be reserved, a pending one
+** lets nobody new share; on shared memory each of eight locks has many that share it or one that has it
+** alone. */
 #include <string.h>
 
 #include "harness_disk.h"

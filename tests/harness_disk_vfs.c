@@ -248,7 +248,7 @@ static int vfs_randomness(sqlite3_vfs *vfs, int size, char *bytes) {
 
 static int vfs_sleep(sqlite3_vfs *vfs, int microseconds) {
   (void)vfs;
-  disk_called();
+  disk_sleeps();
   return microseconds;
 }
 

@@ -7,7 +7,7 @@
 
 #include "harness_twins.h"
 
-#define THREADS 4
+#define THREADS 8
 #define INCREMENTS 100
 #define TRANSFERS 80
 #define ACCOUNTS 40
