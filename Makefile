@@ -38,7 +38,8 @@ HARNESS_SRC = $(wildcard tests/harness*.c tests/catalog*.c)
 HARNESS_OBJ = $(HARNESS_SRC:%.c=$(BUILD)/%.o)
 CORE_HARNESS_OBJ = $(filter-out %/catalog.o,$(HARNESS_SRC:%.c=$(BUILD)/core/%.o))
 UNIT_BIN = $(call program,test)
-CORE_BIN = $(call program,core) $(filter %/embed_static,$(call program,embed))
+FUZZ_BIN = $(call program,fuzz)
+CORE_BIN = $(call program,core) $(filter %/embed_static,$(call program,embed)) $(FUZZ_BIN)
 LOADED_BIN = $(filter-out $(CORE_BIN),$(call program,model crash sql embed))
 PROGRAMS = $(LOADED_BIN) $(CORE_BIN) $(UNIT_BIN)
 SOAK_BIN = $(BUILD)/tests/soak
@@ -52,8 +53,8 @@ COLFAM_TEST_SO = $(abspath $(BUILD))/test/colfam.so
 export COLFAM_SO COLFAM_TEST_SO CC BUILD SOURCE_FLAGS
 
 .PHONY: all demo demo-run test test-run programs programs-run unit lint format format-check clean \
-        threads-run check-asan check-tsan check-valgrind check-differential check-power check-mutants check-long \
-        check-long-report cov soak bench test-newest test-node
+        threads-run check-asan check-tsan check-valgrind fuzz fuzz-run check-fuzz fuzz-corpus fuzz-programs \
+        check-differential check-power check-mutants check-long check-long-report cov soak bench test-newest test-node
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -103,9 +104,11 @@ $(BUILD)/deps-%:
 $(UNIT_BIN): %: %.o $(BUILD)/libharness.a $(BUILD)/libkv.a
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) $(LIBS)
 
+# With FUZZER=-fsanitize=fuzzer a target gets libFuzzer's main, else its corpus is replayed.
+$(FUZZ_BIN): PROGRAM_FLAGS = -Wl,--wrap=_mark_point,--wrap=_ck_assert_failed $(FUZZER)
 $(CORE_BIN): $(BUILD)/%: $(BUILD)/core/%.o $(BUILD)/core/libharness.a $(BUILD)/libcolfam.a
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) -lsqlite3 $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) $(PROGRAM_FLAGS) -o $@ $^ $(CHECK_LIBS) -lsqlite3 $(LIBS)
 
 $(LOADED_BIN) $(SOAK_BIN) $(BENCH_BIN): %: %.o $(BUILD)/libharness.a | $(BUILD)/colfam.so $(BUILD)/test/colfam.so
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) -lsqlite3 -ldl -lpthread -lm
@@ -173,6 +176,25 @@ cov:
 	@find $(BUILD)/cov -name '*.gcda' -delete 2>/dev/null || true
 	LIMIT=3000 $(MAKE) BUILD=$(BUILD)/cov COVERAGE=1 CFLAGS="-O0 -g" programs-run
 	@/usr/bin/python3 tests/cov.py $(BUILD)/cov
+
+# Fuzz targets under libFuzzer and sanitizers, FUZZ_SECONDS each; go on from what was found before.
+FUZZ_MAKE = $(MAKE) --no-print-directory CC=clang BUILD=$(BUILD)/fuzz CFLAGS="-O1 -g -fno-omit-frame-pointer" \
+  SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined" FUZZER=-fsanitize=fuzzer
+
+fuzz check-fuzz:
+	@bash tests/deps.sh fuzz
+	@$(FUZZ_MAKE) fuzz-run
+check-fuzz: export FUZZ_SECONDS ?= 1800
+
+fuzz-run: $(FUZZ_BIN)
+	@bash tests/fuzz.sh $^
+
+# tests/corpus anew: the seeds of this very code, and the smallest inputs that reach all that is known.
+fuzz-corpus: $(FUZZ_BIN)
+	@$(FUZZ_MAKE) fuzz-programs
+	@bash tests/fuzz_corpus.sh $^
+
+fuzz-programs: $(FUZZ_BIN)
 
 # Statements against ordinary tables, STEPS more of them; goes on where it was stopped.
 check-differential: $(BUILD)/tests/sql_differential

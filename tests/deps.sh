@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing on a Debian machine: tests/deps.sh [--check] GROUP...
 #
-# Groups: make, build, demo, test, lint, valgrind, cov, newest, node. Each needs a few things, looked for as things (a
-# command, a header that compiles, a file), not as packages, so that other ways of installing them count. With
+# Groups: make, build, demo, test, lint, valgrind, cov, fuzz, newest, node. Each needs a few things, looked for as
+# things (a command, a header that compiles, a file), not as packages, so that other ways of installing them count. With
 # --check nothing is installed: what is missing is named with the apt line, and the exit code is 1.
 # Prints nothing when all is there.
 set -euo pipefail
@@ -18,6 +18,10 @@ need() { # PACKAGE PROBE...
 has_command() { command -v "$1"; }
 has_node_headers() { # beside the command, or where Debian has them
   test -r "$(dirname "$(command -v node)")/../include/node/node.h" || test -r /usr/include/node/node.h
+}
+has_fuzzer() {
+  echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' |
+    clang -fsanitize=fuzzer,address,undefined -x c - -o /dev/null
 }
 has_header() { echo "#include <$1>" | "$CC" -E -x c -; }
 
@@ -58,6 +62,10 @@ group() {
   cov)
     need gcc has_command gcov
     need gcovr has_command gcovr
+    ;;
+  fuzz)
+    need clang has_command clang
+    need libclang-rt-14-dev has_fuzzer
     ;;
   newest) need npm has_command npm ;;
   node)

@@ -157,13 +157,13 @@ scripts() {
 }
 
 machine_paths() {
-  grep -rnIE '/(home|root|work)/' . --exclude-dir=.git --exclude-dir=build --exclude=lint.sh
+  grep -rnIE '/(home|root|work)/' . --exclude-dir=.git --exclude-dir=build --exclude-dir=corpus --exclude=lint.sh
 }
 
 # Documents that the text names and that are not here.
 documents() {
   local file name
-  grep -roIE '[A-Za-z0-9_./-]*[A-Za-z0-9_-]\.md\b' . --exclude-dir=.git --exclude-dir=build |
+  grep -roIE '[A-Za-z0-9_./-]*[A-Za-z0-9_-]\.md\b' . --exclude-dir=.git --exclude-dir=build --exclude-dir=corpus |
     while IFS=: read -r file name; do
       [ -e "$name" ] || [ -e "$(dirname "$file")/$name" ] || [ -e "engine/$name" ] ||
         echo "$file: names $name, which is not here"

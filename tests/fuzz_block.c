@@ -1,0 +1,259 @@
+/* Data blocks. Of any sorted entries: the block gives them back in both directions, by seek and by get. Of
+** any bytes: they are refused or walked to an end, nothing outside of them is read, and when they are what
+** the builder makes of the entries that they show, all of the above holds. */
+#include "block.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "code.h"
+#include "harness_fuzz.h"
+#include "hash.h"
+
+enum { ENTRIES_MAX = 400 };
+
+/* Keys in memory of their own; values borrowed. */
+struct entries {
+  struct {
+    struct kv_buf key;
+    struct kv_slice value;
+    bool deleted;
+  } items[ENTRIES_MAX];
+  size_t count;
+};
+
+static void entries_add(struct entries *entries, struct kv_slice key, struct kv_slice value,
+                        bool deleted) {
+  kv_buf_init(&entries->items[entries->count].key);
+  kv_buf_append(&entries->items[entries->count].key, key.data, key.size);
+  entries->items[entries->count].value = value;
+  entries->items[entries->count++].deleted = deleted;
+}
+
+static void entries_release(struct entries *entries) {
+  for (size_t i = 0; i < entries->count; i++) kv_buf_release(&entries->items[i].key);
+}
+
+static struct kv_slice key_at(const struct entries *entries, size_t i) {
+  return kv_buf_slice(&entries->items[i].key);
+}
+
+/* Gives false when the builder refuses them, which it does when they do not ascend. */
+static bool build(const struct entries *entries, struct kv_block_builder *builder,
+                  struct kv_slice *block) {
+  kv_block_builder_init(builder);
+  kv_status status = KV_OK;
+  for (size_t i = 0; i < entries->count && !status; i++) {
+    struct kv_slice key = key_at(entries, i);
+    status = kv_block_builder_add(builder, key, kv_hash_key(key), entries->items[i].value,
+                                  entries->items[i].deleted, NULL);
+  }
+  size_t size = kv_block_builder_size(builder);
+  if (!status) status = kv_block_builder_finish(builder, block, NULL);
+  ck_assert(status == KV_OK || status == KV_MISUSE);
+  if (!status) ck_assert_uint_eq(block->size, size);
+  return !status;
+}
+
+/* ---- What must hold of a block that the builder made */
+
+static void expect_at(const struct kv_block_cursor *cursor, const struct entries *entries,
+                      size_t i) {
+  ck_assert_int_eq(cursor->valid, i < entries->count);
+  if (!cursor->valid) return;
+  ck_assert(kv_slice_equal(kv_buf_slice(&cursor->key), key_at(entries, i)));
+  ck_assert(kv_slice_equal(cursor->value, entries->items[i].value));
+  ck_assert_int_eq(cursor->deleted, entries->items[i].deleted);
+}
+
+static void expect_get(const struct kv_block *block, const struct entries *entries, size_t i) {
+  enum kv_block_answer answer;
+  struct kv_slice value, key = key_at(entries, i);
+  ck_assert_int_eq(kv_block_get(block, key, kv_hash_key(key), &answer, &value, NULL), KV_OK);
+  ck_assert_int_eq(answer, entries->items[i].deleted ? KV_BLOCK_DELETED : KV_BLOCK_PUT);
+  ck_assert(kv_slice_equal(value, entries->items[i].value));
+}
+
+static size_t lower_bound(const struct entries *entries, struct kv_slice key) {
+  size_t i = 0;
+  while (i < entries->count && kv_slice_compare(key_at(entries, i), key) < 0) i++;
+  return i;
+}
+
+/* A key that may be there or not. */
+static void expect_probe(const struct kv_block *block, struct kv_block_cursor *cursor,
+                         const struct entries *entries, struct kv_slice key) {
+  size_t i = lower_bound(entries, key);
+  ck_assert_int_eq(kv_block_cursor_seek(cursor, key, NULL), KV_OK);
+  expect_at(cursor, entries, i);
+  if (i < entries->count && kv_slice_equal(key_at(entries, i), key)) return;
+  enum kv_block_answer answer;
+  struct kv_slice value;
+  ck_assert_int_eq(kv_block_get(block, key, kv_hash_key(key), &answer, &value, NULL), KV_OK);
+  ck_assert_int_eq(answer, KV_BLOCK_NONE);
+}
+
+static void expect_entries(struct kv_slice bytes, const struct entries *entries,
+                           struct kv_slice probe) {
+  struct kv_block block;
+  struct kv_block_cursor cursor;
+  ck_assert_int_eq(kv_block_init(&block, bytes, NULL), KV_OK);
+  ck_assert_int_eq(kv_block_check_index(&block, NULL), KV_OK);
+  kv_block_cursor_init(&cursor);
+  kv_block_cursor_set(&cursor, &block);
+  ck_assert_int_eq(kv_block_cursor_first(&cursor, NULL), KV_OK);
+  for (size_t i = 0; i <= entries->count; i++) {
+    expect_at(&cursor, entries, i);
+    ck_assert_int_eq(kv_block_cursor_next(&cursor, NULL), KV_OK);
+  }
+  ck_assert_int_eq(kv_block_cursor_last(&cursor, NULL), KV_OK);
+  for (size_t i = entries->count; i-- > 0;) {
+    expect_at(&cursor, entries, i);
+    expect_get(&block, entries, i);
+    ck_assert_int_eq(kv_block_cursor_prev(&cursor, NULL), KV_OK);
+  }
+  ck_assert(!cursor.valid);
+  expect_probe(&block, &cursor, entries, probe);
+  kv_block_cursor_release(&cursor);
+}
+
+/* ---- Entries from the input: a key is some front of the one before and new bytes */
+
+static void run_built(struct fuzz *in) {
+  struct entries entries = {.count = 0};
+  struct kv_slice probe = fuzz_slice(in);
+  while (fuzz_left(in) && entries.count < ENTRIES_MAX) {
+    uint8_t front[600];
+    size_t size = 0;
+    if (entries.count) {
+      struct kv_slice last = key_at(&entries, entries.count - 1);
+      size = fuzz_below(in, last.size < 256 ? last.size + 1 : 256);
+      if (size) memcpy(front, last.data, size);
+    }
+    struct kv_slice more = fuzz_slice(in);
+    if (more.size) memcpy(front + size, more.data, more.size);
+    bool deleted = fuzz_byte(in) & 1;
+    struct kv_slice value = deleted ? kv_slice_of(NULL, 0) : fuzz_slice(in);
+    struct kv_slice key = kv_slice_of(front, size + more.size);
+    if (!entries.count || kv_slice_compare(key_at(&entries, entries.count - 1), key) < 0)
+      entries_add(&entries, key, value, deleted);
+  }
+  struct kv_block_builder builder;
+  struct kv_slice block;
+  if (entries.count) {
+    ck_assert(build(&entries, &builder, &block));
+    expect_entries(block, &entries, probe);
+    kv_block_builder_release(&builder);
+  }
+  entries_release(&entries);
+}
+
+/* ---- Any bytes */
+
+/* Walks forward, keeping what is seen; false after an error. */
+static bool walk(const struct kv_block *block, struct entries *entries) {
+  struct kv_block_cursor cursor;
+  kv_block_cursor_init(&cursor);
+  kv_block_cursor_set(&cursor, block);
+  kv_status status = kv_block_cursor_first(&cursor, NULL);
+  while (!status && cursor.valid && entries->count < ENTRIES_MAX) {
+    entries_add(entries, kv_buf_slice(&cursor.key), cursor.value, cursor.deleted);
+    status = kv_block_cursor_next(&cursor, NULL);
+  }
+  ck_assert(status == KV_OK || status == KV_CORRUPT);
+  bool whole = !status && !cursor.valid;
+  kv_block_cursor_release(&cursor);
+  return whole;
+}
+
+static void walk_backward(const struct kv_block *block) {
+  struct kv_block_cursor cursor;
+  kv_block_cursor_init(&cursor);
+  kv_block_cursor_set(&cursor, block);
+  kv_status status = kv_block_cursor_last(&cursor, NULL);
+  for (int i = 0; !status && cursor.valid && i < ENTRIES_MAX; i++)
+    status = kv_block_cursor_prev(&cursor, NULL);
+  ck_assert(status == KV_OK || status == KV_CORRUPT);
+  kv_block_cursor_release(&cursor);
+}
+
+/* Nothing is known but that it answers or fails, with a value inside of the block. */
+static void look_up(const struct kv_block *block, struct kv_slice key) {
+  enum kv_block_answer answer;
+  struct kv_slice value = {0};
+  struct kv_block_cursor cursor;
+  kv_status status = kv_block_get(block, key, kv_hash_key(key), &answer, &value, NULL);
+  ck_assert(status == KV_OK || status == KV_CORRUPT);
+  if (!status && answer == KV_BLOCK_PUT && value.size)
+    ck_assert(value.data >= block->entries.data &&
+              value.data + value.size <= block->entries.data + block->entries.size);
+  kv_block_cursor_init(&cursor);
+  kv_block_cursor_set(&cursor, block);
+  status = kv_block_cursor_seek(&cursor, key, NULL);
+  ck_assert(status == KV_OK || status == KV_CORRUPT);
+  kv_block_cursor_release(&cursor);
+}
+
+static void run_bytes(struct fuzz *in) {
+  struct kv_slice probe = fuzz_slice(in), bytes = fuzz_rest(in);
+  struct kv_block block;
+  struct entries entries = {.count = 0};
+  struct kv_block_builder builder;
+  struct kv_slice again;
+  if (kv_block_init(&block, bytes, NULL)) return;
+  (void)!kv_block_check_index(&block, NULL);
+  bool whole = walk(&block, &entries);
+  walk_backward(&block);
+  look_up(&block, probe);
+  for (size_t i = 0; i < entries.count; i++) look_up(&block, key_at(&entries, i));
+  if (whole) {
+    bool built = build(&entries, &builder, &again);
+    if (built && kv_slice_equal(bytes, again)) expect_entries(bytes, &entries, probe);
+    kv_block_builder_release(&builder);
+  }
+  entries_release(&entries);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  struct fuzz in = fuzz_begin(data, size);
+  if (fuzz_byte(&in) & 1) {
+    run_bytes(&in);
+  } else {
+    run_built(&in);
+  }
+  return 0;
+}
+
+/* ---- Seeds: blocks with one and with several restarts */
+
+static void seed_block(size_t count, size_t value_size) {
+  struct entries entries = {.count = 0};
+  struct kv_block_builder builder;
+  struct kv_slice block;
+  struct kv_buf input;
+  uint8_t value[64] = {0};
+  for (size_t i = 0; i < count; i++) {
+    uint8_t key[3] = {'k', (uint8_t)(i / 4), (uint8_t)(i % 4)};
+    bool deleted = i % 5 == 2;
+    entries_add(&entries, kv_slice_of(key, sizeof key - (i % 4 == 0)),
+                kv_slice_of(value, deleted ? 0 : value_size), deleted);
+  }
+  ck_assert(build(&entries, &builder, &block));
+  kv_buf_init(&input);
+  kv_buf_append_byte(&input, 1);
+  fuzz_put_slice(&input, "k\1\1", 3);
+  kv_buf_append(&input, block.data, block.size);
+  fuzz_seed(kv_buf_slice(&input));
+  kv_buf_release(&input);
+  kv_block_builder_release(&builder);
+  entries_release(&entries);
+}
+
+void fuzz_seeds(void) {
+  seed_block(1, 0);
+  seed_block(5, 3);
+  seed_block(40, 1);
+  seed_block(3, 60);
+  static const char built[] = "\0\2kb\0\1a\0\1v\1\2ab\1\0\1k\0\0\1\1b\0\3abc\2\1c\0\0";
+  fuzz_seed(kv_slice_of(built, sizeof built - 1));
+}
