@@ -66,6 +66,11 @@ kv_status kv_batch_iter(struct kv_batch *batch, struct kv_iter **iter, struct kv
 kv_status kv_batch_encode(struct kv_batch *batch, const uint8_t uuid[16], uint64_t seq,
                           struct kv_buf *out, struct kv_err *err);
 
+/* The same with a seal: a number that says what else the catalog's row must be, covered by the checksum. */
+kv_status kv_batch_encode_sealed(struct kv_batch *batch, const uint8_t uuid[16], uint64_t seq,
+                                 uint64_t seal, struct kv_buf *out, struct kv_err *err);
+/* The seal of encoded bytes, unproved as long as no reader has checked them; false when there is none. */
+bool kv_batch_seal(struct kv_slice encoded, uint64_t *seal);
 /* Walks an encoded log batch after checking version, checksum and lengths. */
 struct kv_batch_reader {
   const uint8_t *pos;

@@ -1,7 +1,8 @@
 /* The encoded log batch: what one commit writes into t_cflog (FORMAT.md, Log batch).
 **
 **   byte     0xb1: 0xb0 marks a log batch, the low four bits are the format version, 1
-**   byte     flags, 0: a set bit is a feature that this version cannot read
+**   byte     flags, 1: there is a seal; any other set bit is a feature that this version cannot read
+**   u64      seal, only with its flag
 **   varint   number of entries
 **   entries  in ascending order of distinct keys, each
 **              varint   key size, at most KV_KEY_BYTES_MAX
@@ -22,6 +23,8 @@
 
 #define MAGIC 0xb0u
 #define VERSION 1u
+#define FLAG_SEAL 1u
+#define SEAL_BYTES ((size_t)8)
 #define CHECKSUM_BYTES ((size_t)8)
 #define BYTES_MIN ((size_t)3 + CHECKSUM_BYTES) /* magic, flags, a count of 0 */
 
@@ -32,7 +35,7 @@ static uint64_t value_word(const struct kv_entry *entry) {
 }
 
 static size_t encoded_size(const struct kv_order *order) {
-  size_t size = 2 + kv_varint_size(order->count) + CHECKSUM_BYTES;
+  size_t size = 2 + SEAL_BYTES + kv_varint_size(order->count) + CHECKSUM_BYTES;
   for (size_t i = 0; i < order->count; i++) {
     const struct kv_entry *entry = order->items[i].entry;
     size += kv_varint_size(entry->key_size) + kv_varint_size(value_word(entry));
@@ -47,20 +50,31 @@ static void append_entry(struct kv_buf *out, const struct kv_entry *entry) {
   kv_buf_append(out, entry + 1, entry->key_size + (size_t)entry->value_size);
 }
 
-kv_status kv_batch_encode(struct kv_batch *batch, const uint8_t uuid[16], uint64_t seq,
-                          struct kv_buf *out, struct kv_err *err) {
+static kv_status encode(struct kv_batch *batch, const uint8_t uuid[16], uint64_t seq,
+                        const uint64_t *seal, struct kv_buf *out, struct kv_err *err) {
   const struct kv_order *order;
   kv_status status = kv_batch_order(batch, &order, err);
   if (status) return status;
   size_t start = out->size;
   if (kv_buf_reserve(out, encoded_size(order))) return kv_fail_nomem(err);
   kv_buf_append_byte(out, MAGIC | VERSION);
-  kv_buf_append_byte(out, 0);
+  kv_buf_append_byte(out, seal ? FLAG_SEAL : 0);
+  if (seal) kv_buf_append_u64(out, *seal);
   kv_buf_append_varint(out, order->count);
   for (size_t i = 0; i < order->count; i++) append_entry(out, order->items[i].entry);
   struct kv_slice content = {out->data + start, out->size - start};
   kv_buf_append_u64(out, kv_hash_seeded(content, kv_hash_place(uuid, seq, 0)));
   return KV_OK;
+}
+
+kv_status kv_batch_encode(struct kv_batch *batch, const uint8_t uuid[16], uint64_t seq,
+                          struct kv_buf *out, struct kv_err *err) {
+  return encode(batch, uuid, seq, NULL, out, err);
+}
+
+kv_status kv_batch_encode_sealed(struct kv_batch *batch, const uint8_t uuid[16], uint64_t seq,
+                                 uint64_t seal, struct kv_buf *out, struct kv_err *err) {
+  return encode(batch, uuid, seq, &seal, out, err);
 }
 
 /* ---- Reading */
@@ -83,7 +97,7 @@ static kv_status check_frame(struct kv_slice encoded, const uint8_t uuid[16], ui
     return damaged(err, seq, "bad checksum");
   }
   if (encoded.data[0] != (MAGIC | VERSION)) return damaged(err, seq, "format version 0");
-  if (encoded.data[1]) {
+  if (encoded.data[1] & ~FLAG_SEAL) {
     return kv_fail(err, KV_VERSION, "log batch %" PRIu64 ": unknown flags %02x", seq,
                    encoded.data[1]);
   }
@@ -117,6 +131,18 @@ static const char *check_entries(struct kv_batch_reader reader) {
   return wrong;
 }
 
+/* The part between the flags and the count. */
+static size_t seal_size(struct kv_slice encoded) {
+  return encoded.data[1] & FLAG_SEAL ? SEAL_BYTES : 0;
+}
+
+bool kv_batch_seal(struct kv_slice encoded, uint64_t *seal) {
+  if (encoded.size < BYTES_MIN + SEAL_BYTES || encoded.data[0] != (MAGIC | VERSION)) return false;
+  if (!seal_size(encoded)) return false;
+  *seal = kv_get_u64(encoded.data + 2);
+  return true;
+}
+
 kv_status kv_batch_reader_init(struct kv_batch_reader *reader, struct kv_slice encoded,
                                const uint8_t uuid[16], uint64_t seq, struct kv_err *err) {
   *reader = (struct kv_batch_reader){0};
@@ -124,6 +150,7 @@ kv_status kv_batch_reader_init(struct kv_batch_reader *reader, struct kv_slice e
   if (status) return status;
   struct kv_reader in;
   kv_reader_init(&in, kv_slice_of(encoded.data + 2, encoded.size - 2 - CHECKSUM_BYTES));
+  kv_reader_bytes(&in, seal_size(encoded));
   uint64_t count = kv_reader_varint(&in);
   if (in.failed || count > kv_reader_left(&in) / 2) return damaged(err, seq, "a wrong count");
   struct kv_batch_reader start = {.pos = in.pos, .end = in.end, .left = count};

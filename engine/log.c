@@ -206,6 +206,7 @@ static kv_status check_unseen(const struct kv_log *log, const struct kv_log_stat
                    row->seq, row->gen, gen);
   }
   kv_status status = check_newest(state, row, err);
+  if (!status) status = kv_log_row_check(row, err);
   if (status) return status;
   struct kv_batch_reader reader;
   return kv_batch_reader_init(&reader, row->batch, log->uuid, row->seq, err);

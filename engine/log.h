@@ -23,6 +23,11 @@ struct kv_log_row {
   struct kv_slice batch; /* encoded */
 };
 
+/* The seal of its batch (batch.h): says nonce, generation and row count. */
+uint64_t kv_log_row_seal(const struct kv_log_row *row);
+/* KV_CORRUPT when the batch has a seal and it is another one; the batch itself is not looked at. */
+kv_status kv_log_row_check(const struct kv_log_row *row, struct kv_err *err);
+
 /* Where rows come from: a statement on t_cflog, or a test's array. Rows come in ascending seq, all with
 ** seq >= from. The row's batch is borrowed until the next call. */
 struct kv_log_source {
@@ -48,6 +53,7 @@ struct kv_log_window {
   uint64_t gen;       /* generation of the newest row, 0 without rows */
   uint64_t gen_bytes; /* encoded bytes of that generation inside the window */
   uint64_t bytes;     /* encoded bytes of the window's rows */
+  int64_t rows;       /* of the table after the newest row; only with rows */
 };
 void kv_log_window_release(struct kv_log_window *window);
 

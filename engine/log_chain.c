@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "code.h"
+#include "hash.h"
 #include "mem.h"
 
 #define ROWS_FIRST ((size_t)16)
@@ -34,6 +36,24 @@ bool kv_chain_holds(const struct kv_chain *chain, uint64_t seq, uint64_t nonce) 
 
 uint64_t kv_chain_gen(const struct kv_chain *chain) {
   return chain->part_count ? kv_memtable_gen(chain->parts[chain->part_count - 1].table) : 0;
+}
+
+/* ---- Rows */
+
+uint64_t kv_log_row_seal(const struct kv_log_row *row) {
+  uint8_t bytes[24];
+  kv_put_u64(bytes, row->nonce);
+  kv_put_u64(bytes + 8, row->gen);
+  kv_put_u64(bytes + 16, (uint64_t)row->rows);
+  return kv_hash_seeded(kv_slice_of(bytes, sizeof bytes), row->seq);
+}
+
+kv_status kv_log_row_check(const struct kv_log_row *row, struct kv_err *err) {
+  uint64_t seal;
+  if (!kv_batch_seal(row->batch, &seal) || seal == kv_log_row_seal(row)) return KV_OK;
+  return kv_fail(err, KV_CORRUPT,
+                 "log batch %" PRIu64 ": nonce, generation or row count are not its commit's",
+                 row->seq);
 }
 
 /* ---- Adding */
@@ -72,7 +92,7 @@ static kv_status check_row(const struct kv_chain *chain, const struct kv_log_row
                    "log: row %" PRIu64 " has generation %" PRIu64 " after generation %" PRIu64,
                    row->seq, row->gen, kv_chain_gen(chain));
   }
-  return KV_OK;
+  return kv_log_row_check(row, err);
 }
 
 /* The row into a new generation's memtable; parts have room. */
@@ -105,7 +125,8 @@ kv_status kv_chain_add(struct kv_chain *chain, const struct kv_log_row *row, con
   if (status) return status;
   uint64_t before =
       chain->row_count ? chain->rows[chain->row_count - 1].bytes_end : chain->base_bytes;
-  chain->rows[chain->row_count++] = (struct kv_chain_row){row->nonce, before + row->batch.size};
+  chain->rows[chain->row_count++] =
+      (struct kv_chain_row){row->nonce, before + row->batch.size, row->rows};
   return KV_OK;
 }
 
@@ -161,6 +182,7 @@ void kv_chain_window_fill(const struct kv_chain *chain, const struct kv_log_stat
   window->state = *state;
   window->window = (struct kv_window){flushed, last};
   window->bytes = bytes_upto(chain, last) - bytes_upto(chain, flushed);
+  window->rows = chain->rows[last - chain->base_seq - 1].rows;
   for (size_t i = chain->part_count; i-- > 0;) {
     const struct kv_chain_part *part = &chain->parts[i];
     if (part->first_seq > last || part_last(chain, i) <= flushed) continue;

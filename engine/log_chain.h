@@ -16,6 +16,7 @@ struct kv_chain_row {
   uint64_t nonce;
   uint64_t
       bytes_end; /* encoded bytes of the chain's rows up to and with this one, trimmed ones too */
+  int64_t rows;
 };
 /* One generation; it ends where the next begins. */
 struct kv_chain_part {

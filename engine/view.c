@@ -144,8 +144,12 @@ size_t kv_run_lower_bound(const struct kv_run *run, struct kv_slice key) {
   return low;
 }
 
-/* A row count that the files and the log cannot hold; an entry of the log has at least two bytes. */
+/* A row count that is not the newest commit's, or that the files and the log cannot hold; an entry of the log
+** has at least two bytes. */
 static kv_status check_rows(const struct kv_view *view, struct kv_err *err) {
+  if (view->log.table_count && view->log.rows != view->rows)
+    return kv_fail(err, KV_CORRUPT, "the row count is %lld, that of the newest commit %lld",
+                   (long long)view->rows, (long long)view->log.rows);
   uint64_t most = view->log.bytes / 2;
   for (size_t i = 0; i < view->file_count; i++) most += kv_sst_info(view->files[i])->entries;
   if (view->rows < 0 || (uint64_t)view->rows <= most) return KV_OK;

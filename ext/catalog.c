@@ -12,8 +12,11 @@
 
 #include "error.h"
 
-/* Format of the shadow tables and of everything they name; FORMAT.md, Versions. */
-#define FORMAT_VERSION 1
+/* Format of the shadow tables and of everything they name; FORMAT.md, Versions. Whoever writes must keep the
+** seal (manifest.h), which came with 2; readers of 1 pass over it. */
+#define FORMAT_VERSION 2
+#define LOWEST_READER 1
+#define LOWEST_WRITER 2
 
 static const char *const sql_texts[COLFAM_SQL_COUNT] = {
     [COLFAM_SQL_PROBE] = "SELECT 1 FROM \"%w\".\"%w_cfmeta\" LIMIT 0",
@@ -94,7 +97,7 @@ static int damaged(struct colfam_catalog *catalog, const char *shadow, const cha
 
 /* Nothing tells when the authorizer is taken away again: what was prepared under it must go. */
 static int unauthorized(struct colfam_catalog *catalog, const char *what, char **message) {
-  if (catalog) catalog->stale = true;
+  catalog->stale = true;
   return colfam_error(message, SQLITE_AUTH,
                       "not authorized: the application's authorizer ignores %s", what);
 }
@@ -276,14 +279,18 @@ int colfam_catalog_put_option(struct colfam_catalog *catalog, const char *name, 
 
 static int fill_meta(struct colfam_catalog *catalog, const struct colfam_options *options,
                      char **message) {
+  const struct colfam_manifest empty = {0, 0};
+  const struct colfam_flushed flushed = {0, 0, options->track_rows ? 0 : -1};
   struct {
     const char *name;
     sqlite3_int64 value;
-  } const numbers[] = {{"lowest_reader", FORMAT_VERSION},
-                       {"lowest_writer", FORMAT_VERSION},
-                       {"flushed_seq", 0},
-                       {"flushed_nonce", 0},
-                       {"flushed_rows", options->track_rows ? 0 : -1}};
+  } const numbers[] = {
+      {"lowest_reader", LOWEST_READER},
+      {"lowest_writer", LOWEST_WRITER},
+      {"flushed_seq", 0},
+      {"flushed_nonce", 0},
+      {"flushed_rows", flushed.rows},
+      {"seal", (sqlite3_int64)colfam_manifest_seal(&empty, catalog->uuid, &flushed)}};
   int rc = put_uuid(catalog, message);
   for (size_t i = 0; rc == SQLITE_OK && i < sizeof numbers / sizeof *numbers; i++)
     rc = put_meta(catalog, numbers[i].name, numbers[i].value, message);
@@ -348,34 +355,6 @@ int colfam_catalog_rename(struct colfam_catalog *catalog, const char *table, cha
     if (rc != SQLITE_OK) return rc;
   }
   return check_shadows(catalog, false, message);
-}
-
-int colfam_catalog_each(sqlite3 *db, const char *database, const char *suffix,
-                        int (*visit)(void *context, const char *name), void *context,
-                        char **message) {
-  char *sql = sqlite3_mprintf("SELECT type, name FROM \"%w\".sqlite_schema", database);
-  if (!sql) return SQLITE_NOMEM;
-  sqlite3_stmt *names;
-  size_t tail = strlen(suffix);
-  int rc = sqlite3_prepare_v2(db, sql, -1, &names, NULL), visited = SQLITE_OK;
-  sqlite3_free(sql);
-  while (rc == SQLITE_OK && visited == SQLITE_OK && (rc = sqlite3_step(names)) == SQLITE_ROW) {
-    const char *type = (const char *)sqlite3_column_text(names, 0);
-    const char *name = (const char *)sqlite3_column_text(names, 1);
-    size_t length = name ? strlen(name) : 0;
-    rc = SQLITE_OK;
-    if (!type || !name)
-      visited = unauthorized(NULL, "reading of the schema", message);
-    else if (strcmp(type, "table") == 0 && length >= tail &&
-             sqlite3_stricmp(name + length - tail, suffix) == 0)
-      visited = visit(context, name);
-  }
-  if (rc == SQLITE_DONE && !sqlite3_column_count(names))
-    visited = unauthorized(NULL, "reading of the schema", message);
-  if (rc == SQLITE_DONE) rc = SQLITE_OK;
-  if (rc != SQLITE_OK) colfam_error(message, rc, "%s", sqlite3_errmsg(db));
-  sqlite3_finalize(names);
-  return visited != SQLITE_OK ? visited : rc;
 }
 
 /* Whether the shadow tables of the catalog's name have its uuid. Those that cannot be understood (damaged, of
@@ -462,10 +441,11 @@ static int take_meta(struct colfam_catalog *catalog, sqlite3_stmt *row, struct c
     return SQLITE_OK;
   }
   if (sqlite3_column_type(row, 1) != SQLITE_INTEGER) return SQLITE_OK;
-  if (strcmp(name, "flushed_seq") == 0) meta->flushed_seq = (uint64_t)number, *seen |= SEEN_SEQ;
+  if (strcmp(name, "flushed_seq") == 0) meta->flushed.seq = (uint64_t)number, *seen |= SEEN_SEQ;
   if (strcmp(name, "flushed_nonce") == 0)
-    meta->flushed_nonce = (uint64_t)number, *seen |= SEEN_NONCE;
-  if (strcmp(name, "flushed_rows") == 0) meta->flushed_rows = number, *seen |= SEEN_ROWS;
+    meta->flushed.nonce = (uint64_t)number, *seen |= SEEN_NONCE;
+  if (strcmp(name, "flushed_rows") == 0) meta->flushed.rows = number, *seen |= SEEN_ROWS;
+  if (strcmp(name, "seal") == 0) meta->seal = (uint64_t)number, meta->sealed = true;
   if (strcmp(name, "lowest_writer") == 0) {
     *seen |= SEEN_WRITER;
     meta->writable = number <= FORMAT_VERSION;
@@ -495,7 +475,7 @@ int colfam_catalog_read_meta(struct colfam_catalog *catalog, struct colfam_meta 
   if (taken != SQLITE_OK) return taken;
   if (rc != SQLITE_OK) return rc;
   if (seen != SEEN_ALL) return damaged(catalog, "cfmeta", "rows are missing", message);
-  if ((int64_t)meta->flushed_seq < 0 || meta->flushed_rows < -1)
+  if ((int64_t)meta->flushed.seq < 0 || meta->flushed.rows < -1)
     return damaged(catalog, "cfmeta", "flushed_seq or flushed_rows is negative", message);
   return SQLITE_OK;
 }
@@ -561,6 +541,17 @@ static int read_files(struct colfam_catalog *catalog, struct colfam_snapshot *ou
   return taken != SQLITE_OK ? taken : rc;
 }
 
+static int check_seal(struct colfam_catalog *catalog, const struct colfam_meta *meta,
+                      const struct colfam_snapshot *read, char **message) {
+  struct colfam_manifest found = {0, 0};
+  for (size_t i = 0; i < read->snapshot.file_count; i++)
+    colfam_manifest_add(&found, &read->files[i]);
+  if (!meta->sealed || colfam_manifest_seal(&found, meta->uuid, &meta->flushed) == meta->seal)
+    return SQLITE_OK;
+  return damaged(catalog, "cffile", "rows here or in _cfmeta are missing, added or changed",
+                 message);
+}
+
 static int read_last(struct colfam_catalog *catalog, struct kv_snapshot *snapshot, char **message) {
   sqlite3_stmt *statement;
   int rc = prepare(catalog, COLFAM_SQL_LAST, &statement, message);
@@ -581,10 +572,12 @@ static int read_last(struct colfam_catalog *catalog, struct kv_snapshot *snapsho
 int colfam_catalog_read_snapshot(struct colfam_catalog *catalog, const struct colfam_meta *meta,
                                  struct colfam_snapshot *out, char **message) {
   memset(out, 0, sizeof *out);
-  out->snapshot.log = (struct kv_log_state){meta->flushed_seq, meta->flushed_nonce,
-                                            meta->flushed_seq, meta->flushed_nonce};
-  out->snapshot.rows = meta->flushed_rows;
+  const struct colfam_flushed *flushed = &meta->flushed;
+  out->snapshot.log =
+      (struct kv_log_state){flushed->seq, flushed->nonce, flushed->seq, flushed->nonce};
+  out->snapshot.rows = flushed->rows;
   int rc = read_files(catalog, out, message);
+  if (rc == SQLITE_OK) rc = check_seal(catalog, meta, out, message);
   if (rc == SQLITE_OK) rc = read_last(catalog, &out->snapshot, message);
   out->snapshot.files = out->files;
   if (rc != SQLITE_OK) colfam_snapshot_release(out);
@@ -754,19 +747,28 @@ static int delete_file(struct colfam_catalog *catalog, uint64_t id, char **messa
   return run(catalog, statement, message);
 }
 
-int colfam_catalog_publish(struct colfam_catalog *catalog, const struct kv_edit *edit,
-                           char **message) {
+int colfam_catalog_publish(struct colfam_catalog *catalog, const struct colfam_meta *meta,
+                           const struct kv_view *base, const struct kv_edit *edit, char **message) {
+  struct colfam_flushed flushed = meta->flushed;
+  if (edit->flushes)
+    flushed = (struct colfam_flushed){edit->flushed_seq, edit->flushed_nonce, edit->rows};
+  struct colfam_manifest after = colfam_manifest_after(base, edit);
+  struct {
+    const char *name;
+    sqlite3_int64 value;
+  } const numbers[] = {
+      {"flushed_seq", (sqlite3_int64)flushed.seq},
+      {"flushed_nonce", (sqlite3_int64)flushed.nonce},
+      {"flushed_rows", flushed.rows},
+      {"lowest_writer", LOWEST_WRITER},
+      {"seal", (sqlite3_int64)colfam_manifest_seal(&after, catalog->uuid, &flushed)}};
   int rc = SQLITE_OK;
   for (size_t i = 0; rc == SQLITE_OK && i < edit->removed_count; i++)
     rc = delete_file(catalog, edit->removed[i], message);
   for (size_t i = 0; rc == SQLITE_OK && i < edit->added_count; i++)
     rc = colfam_catalog_put_file(catalog, &edit->added[i], message);
-  if (!edit->flushes) return rc;
-  if (rc == SQLITE_OK)
-    rc = put_meta(catalog, "flushed_seq", (sqlite3_int64)edit->flushed_seq, message);
-  if (rc == SQLITE_OK)
-    rc = put_meta(catalog, "flushed_nonce", (sqlite3_int64)edit->flushed_nonce, message);
-  if (rc == SQLITE_OK) rc = put_meta(catalog, "flushed_rows", edit->rows, message);
+  for (size_t i = 0; rc == SQLITE_OK && i < sizeof numbers / sizeof *numbers; i++)
+    rc = put_meta(catalog, numbers[i].name, numbers[i].value, message);
   return rc;
 }
 

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "engine/kv.h"
+#include "manifest.h"
 #include "schema.h"
 #include "sqlite_api.h"
 
@@ -67,9 +68,9 @@ int colfam_catalog_each(sqlite3 *db, const char *database, const char *suffix,
 /* What t_cfmeta says. */
 struct colfam_meta {
   uint8_t uuid[16];
-  uint64_t flushed_seq;
-  uint64_t flushed_nonce;
-  int64_t flushed_rows;
+  struct colfam_flushed flushed;
+  bool sealed; /* else written before there were seals */
+  uint64_t seal;
   bool writable; /* lowest_writer is not above our format */
   struct colfam_options options;
 };
@@ -114,8 +115,10 @@ int colfam_catalog_trim_log(struct colfam_catalog *catalog, uint64_t flushed_seq
                             int *deleted, char **message);
 int colfam_catalog_put_file(struct colfam_catalog *catalog, const struct kv_file_info *info,
                             char **message);
-int colfam_catalog_publish(struct colfam_catalog *catalog, const struct kv_edit *edit,
-                           char **message);
+/* Records an edit over the view that it was made for or fits, and seals the manifest; meta is what t_cfmeta
+** says now. */
+int colfam_catalog_publish(struct colfam_catalog *catalog, const struct colfam_meta *meta,
+                           const struct kv_view *base, const struct kv_edit *edit, char **message);
 /* Deletes the rows of the files that an edit adds. */
 int colfam_catalog_unpublish(struct colfam_catalog *catalog, const struct kv_edit *edit,
                              char **message);

@@ -122,7 +122,7 @@ static int check_catalog(struct check *check, char **message) {
   struct colfam_snapshot snapshot;
   int rc = colfam_catalog_read_meta(catalog, &meta, message);
   if (rc) return rc;
-  check->flushed_seq = meta.flushed_seq;
+  check->flushed_seq = meta.flushed.seq;
   rc = colfam_catalog_read_snapshot(catalog, &meta, &snapshot, message);
   if (!rc) colfam_snapshot_release(&snapshot);
   return rc;
@@ -142,7 +142,8 @@ static kv_status check_log_row(const struct kv_log_row *row, const uint8_t uuid[
                    (unsigned long long)row->seq, (unsigned long long)row->gen,
                    (unsigned long long)gen);
   }
-  status = kv_batch_reader_init(&reader, row->batch, uuid, row->seq, err);
+  status = kv_log_row_check(row, err);
+  if (status == KV_OK) status = kv_batch_reader_init(&reader, row->batch, uuid, row->seq, err);
   while (status == KV_OK && kv_batch_reader_next(&reader, &status, err)) continue;
   return status;
 }

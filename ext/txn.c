@@ -386,13 +386,16 @@ static struct due due_work(const struct colfam_txn *txn) {
 }
 
 static int encode_row(struct colfam_txn *txn, char **message) {
-  if (txn->encoded.size && txn->encoded_version == kv_batch_version(txn->batch)) return SQLITE_OK;
+  uint64_t seal = kv_log_row_seal(&txn->row);
+  bool same = txn->encoded_version == kv_batch_version(txn->batch) && txn->encoded_seal == seal;
+  if (txn->encoded.size && same) return SQLITE_OK;
   struct kv_err err = {0};
   kv_buf_clear(&txn->encoded);
-  kv_status status =
-      kv_batch_encode(txn->batch, txn->table->catalog.uuid, txn->row.seq, &txn->encoded, &err);
+  kv_status status = kv_batch_encode_sealed(txn->batch, txn->table->catalog.uuid, txn->row.seq,
+                                            seal, &txn->encoded, &err);
   if (status != KV_OK) return table_error(txn, status, &err, message);
   txn->encoded_version = kv_batch_version(txn->batch);
+  txn->encoded_seal = seal;
   txn->row.batch = kv_buf_slice(&txn->encoded);
   return SQLITE_OK;
 }
@@ -477,15 +480,15 @@ static int do_due_work(struct colfam_txn *txn, char **message) {
 
 /* The inputs are still live when t_cfmeta says what the base view or one of our own edits says. Only a write
 ** to the shadow tables from outside can make it otherwise. */
-static int check_inputs(struct colfam_txn *txn, char **message) {
-  struct colfam_meta meta;
-  int rc = colfam_catalog_read_meta(&txn->table->catalog, &meta, message);
+static int check_inputs(struct colfam_txn *txn, struct colfam_meta *meta, char **message) {
+  int rc = colfam_catalog_read_meta(&txn->table->catalog, meta, message);
   if (rc != SQLITE_OK) return rc;
   const struct kv_log_state *base = kv_view_log(txn->base);
-  bool known = meta.flushed_seq == base->flushed_seq && meta.flushed_nonce == base->flushed_nonce;
+  const struct colfam_flushed *now = &meta->flushed;
+  bool known = now->seq == base->flushed_seq && now->nonce == base->flushed_nonce;
   for (const struct colfam_job *job = txn->jobs; job && !known; job = job->older) {
     const struct kv_edit *edit = kv_job_edit(job->job);
-    known = meta.flushed_seq == edit->flushed_seq && meta.flushed_nonce == edit->flushed_nonce;
+    known = now->seq == edit->flushed_seq && now->nonce == edit->flushed_nonce;
   }
   if (known) return SQLITE_OK;
   return colfam_error(message, SQLITE_CORRUPT_VTAB, "table %s: %s_cfmeta was changed from outside",
@@ -521,11 +524,14 @@ static int note_span(struct colfam_txn *txn, char **message) {
 
 static int publish(struct colfam_txn *txn, char **message) {
   if (!txn->jobs) return SQLITE_OK;
+  struct colfam_catalog *catalog = &txn->table->catalog;
+  struct colfam_meta meta;
   int rc = note_span(txn, message);
-  if (rc == SQLITE_OK) rc = check_inputs(txn, message);
+  if (rc == SQLITE_OK) rc = check_inputs(txn, &meta, message);
   colfam_kill_point("publish");
   if (rc == SQLITE_OK) rc = restore_files(txn, message);
-  if (rc == SQLITE_OK) rc = colfam_catalog_publish(&txn->table->catalog, edit_of(txn), message);
+  if (rc == SQLITE_OK)
+    rc = colfam_catalog_publish(catalog, &meta, txn->base, edit_of(txn), message);
   colfam_kill_point("published");
   return rc;
 }
@@ -659,10 +665,11 @@ static bool ends_commit(int rc) {
 ** been written. One that has changes of its own sees to its offers itself. */
 static int publish_for(struct colfam_txn *host, const uint8_t uuid[16], char **message) {
   struct colfam_txn *txn;
+  struct colfam_meta meta;
   int rc = transaction_on(host, uuid, &txn, message);
   if (txn && has_changes(txn)) return SQLITE_OK;
   if (rc == SQLITE_OK && txn) rc = adopt_offers(txn, message);
-  if (rc == SQLITE_OK && txn && txn->jobs) rc = check_inputs(txn, message);
+  if (rc == SQLITE_OK && txn && txn->jobs) rc = check_inputs(txn, &meta, message);
   if (rc == SQLITE_OK && !txn) forget_offers(host, uuid);
   if (rc == SQLITE_OK && txn) return has_changes(txn) ? sync_guest(txn, message) : SQLITE_OK;
   if (rc == SQLITE_OK || ends_commit(rc)) return rc;

@@ -47,6 +47,7 @@ struct colfam_txn {
   struct kv_log_row row;
   struct kv_buf encoded;
   uint64_t encoded_version;
+  uint64_t encoded_seal;
   bool row_written; /* the row may stand in t_cflog */
   bool spans;       /* the last xSync published a job, and other databases are written to as well */
   bool reclaims;    /* the last xSync noted what this commit proves for removals */

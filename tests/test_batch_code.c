@@ -38,6 +38,14 @@ static void encode_sample(struct kv_buf *out) {
   kv_batch_unref(batch);
 }
 
+/* The same entries with a seal. */
+static void encode_sealed(struct kv_buf *out, uint64_t seal) {
+  struct kv_batch *batch = new_batch();
+  ck_assert_int_eq(kv_batch_put(batch, text("b"), text("value"), 1, NULL), KV_OK);
+  ck_assert_int_eq(kv_batch_encode_sealed(batch, uuid, SEQ, seal, out, NULL), KV_OK);
+  kv_batch_unref(batch);
+}
+
 static kv_status open_reader(struct kv_batch_reader *reader, struct kv_slice bytes,
                              struct kv_err *err) {
   return kv_batch_reader_init(reader, bytes, uuid, SEQ, err);
@@ -322,11 +330,39 @@ START_TEST(encode_without_memory_appends_nothing) {
 }
 END_TEST
 
+START_TEST(sealed_batch_is_read_and_its_seal_is_covered) {
+  struct kv_buf bytes;
+  struct kv_batch_reader reader;
+  uint64_t seal = 0;
+  kv_buf_init(&bytes);
+  encode_sealed(&bytes, 0x1122334455667788);
+  ck_assert(kv_batch_seal(kv_buf_slice(&bytes), &seal));
+  ck_assert_uint_eq(seal, 0x1122334455667788);
+  ck_assert_int_eq(open_reader(&reader, kv_buf_slice(&bytes), NULL), KV_OK);
+  expect_next(&reader, "b", "value");
+  expect_end(&reader);
+  for (size_t i = 0; i < bytes.size; i++) {
+    bytes.data[i] ^= 1;
+    ck_assert_int_ne(open_reader(&reader, kv_buf_slice(&bytes), NULL), KV_OK);
+    bytes.data[i] ^= 1;
+  }
+  for (size_t size = 0; size < bytes.size; size++) {
+    ck_assert_int_ne(open_reader(&reader, kv_slice_of(bytes.data, size), NULL), KV_OK);
+    kv_batch_seal(kv_slice_of(bytes.data, size), &seal);
+  }
+  kv_buf_clear(&bytes);
+  encode_sample(&bytes);
+  ck_assert(!kv_batch_seal(kv_buf_slice(&bytes), &seal));
+  kv_buf_release(&bytes);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("batch_code");
   TCase *tests = tcase_create("batch_code");
   tcase_set_timeout(tests, 60);
   tcase_add_test(tests, entries_come_back_sorted_once_each);
+  tcase_add_test(tests, sealed_batch_is_read_and_its_seal_is_covered);
   tcase_add_test(tests, layout_is_the_documented_one);
   tcase_add_test(tests, empty_batch_encodes);
   tcase_add_test(tests, empty_key_is_a_key);
