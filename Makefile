@@ -53,7 +53,7 @@ COLFAM_TEST_SO = $(abspath $(BUILD))/test/colfam.so
 export COLFAM_SO COLFAM_TEST_SO CC BUILD SOURCE_FLAGS
 
 .PHONY: all demo demo-run test test-run programs programs-run unit lint format format-check clean \
-        threads-run check-asan check-tsan check-valgrind fuzz fuzz-run check-fuzz fuzz-corpus fuzz-programs \
+        check-asan check-tsan check-valgrind fuzz fuzz-run check-fuzz fuzz-corpus fuzz-programs \
         check-differential check-power check-mutants check-long check-long-report cov soak bench test-newest test-node
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -131,8 +131,11 @@ test-run: programs
 
 programs: $(BUILD)/colfam.so $(BUILD)/test/colfam.so $(PROGRAMS)
 
-programs-run: programs
-	@bash tests/run.sh $(PROGRAMS)
+# With ONLY="test_block sql_ddl" these alone.
+CHOSEN = $(or $(ONLY:%=$(BUILD)/tests/%),$(PROGRAMS))
+
+programs-run: $(CHOSEN)
+	@bash tests/run.sh $(CHOSEN)
 
 unit: $(UNIT_BIN)
 	@bash tests/run.sh $(UNIT_BIN)
@@ -156,19 +159,17 @@ check-asan:
 	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 
 # The programs that start threads; SQLite itself is not watched, its locks are.
-THREADED_BIN = $(filter $(PROGRAMS),$(patsubst %.c,$(BUILD)/%,$(shell \
+THREADED = $(filter $(notdir $(PROGRAMS)),$(patsubst tests/%.c,%,$(shell \
   grep -lE "pthread_create|sql_use_threads|steps_run" tests/*_*.c)))
 
-threads-run: $(THREADED_BIN)
-	@bash tests/run.sh $(THREADED_BIN)
-
 check-tsan:
-	LIMIT=3000 $(MAKE) BUILD=$(BUILD)/tsan CFLAGS="-O1 -g" SANITIZE="-fsanitize=thread" threads-run
+	LIMIT=3000 $(MAKE) BUILD=$(BUILD)/tsan CFLAGS="-O1 -g" SANITIZE="-fsanitize=thread" programs-run \
+	  ONLY="$(or $(ONLY),$(THREADED))"
 
-check-valgrind: $(UNIT_BIN) $(CORE_BIN)
+check-valgrind:
 	@bash tests/deps.sh valgrind
 	@LIMIT=3000 CK_FORK=no COLFAM_WRAP="valgrind -q --error-exitcode=9 --leak-check=full" \
-	  bash tests/run.sh $(UNIT_BIN) $(CORE_BIN)
+	  $(MAKE) programs-run ONLY="$(or $(ONLY),$(notdir $(UNIT_BIN) $(CORE_BIN)))"
 
 # Lines and branches of both sides that no program has run.
 cov:
