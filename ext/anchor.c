@@ -141,6 +141,12 @@ static double open_and_count(struct colfam_vtab *vtab) {
   return rows;
 }
 
+/* Whether a read here would begin a transaction of the application's that lasts: an ordinary table's plan
+** does not, and a write that then finds the database busy can be tried again. */
+static bool would_begin(sqlite3 *db, const char *database) {
+  return !sqlite3_get_autocommit(db) && sqlite3_txn_state(db, database) == SQLITE_TXN_NONE;
+}
+
 /* A view in memory may be old, which does no harm. A small table may have grown when the statement runs
 ** again: it is taken for a little larger. */
 double colfam_vtab_rows_estimate(struct colfam_vtab *vtab) {
@@ -150,6 +156,8 @@ double colfam_vtab_rows_estimate(struct colfam_vtab *vtab) {
     vtab->rows_estimate = rows_of_view(table->txn->base, table->txn->batch);
   } else if (cached) {
     vtab->rows_estimate = rows_of_view(cached, NULL);
+  } else if (vtab->rows_estimate == 0 && would_begin(vtab->conn->db, vtab->database)) {
+    return ROWS_UNKNOWN;
   } else if (vtab->rows_estimate == 0) {
     vtab->rows_estimate = ROWS_UNKNOWN; /* should the shadow tables lead back here */
     vtab->rows_estimate = open_and_count(vtab);

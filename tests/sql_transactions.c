@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness_model.h"
 #include "harness_twins.h"
 
 static unsigned data_version(sqlite3 *db) {
@@ -317,6 +318,34 @@ START_TEST(journal_mode_changes_while_tables_are_in_use) {
 }
 END_TEST
 
+/* Preparing asks for a plan. In a deferred transaction that must not begin to read: it would keep others from
+** committing, and make a write that is tried again too old. */
+START_TEST(preparing_in_a_deferred_transaction_takes_no_snapshot) {
+  static const char *const writes[] = {
+      "INSERT INTO @ VALUES(9, 9)", "UPDATE @ SET v = 8 WHERE k > 3", "DELETE FROM @ WHERE k = 1",
+      "DELETE FROM @", "INSERT INTO @ SELECT k + 50, v FROM @"};
+  twins_insert(a, 1, 5);
+  for (size_t i = 0; i < sizeof writes / sizeof *writes; i++) {
+    char *sql = model_sql(writes[i], "t");
+    sql_close(b);
+    b = twins_connect();
+    sql_ok(b, "BEGIN");
+    sqlite3_stmt *stmt;
+    ck_assert_int_eq(sqlite3_prepare_v2(b, "SELECT v FROM t WHERE k = 2", -1, &stmt, NULL),
+                     SQLITE_OK);
+    ck_assert_int_eq(sqlite3_txn_state(b, "main"), SQLITE_TXN_NONE);
+    sql_ok(a, "BEGIN IMMEDIATE; INSERT OR REPLACE INTO o VALUES(3, 'new')");
+    sql_fails(b, sql, SQLITE_BUSY, NULL);
+    ck_assert_int_eq(sqlite3_txn_state(b, "main"), SQLITE_TXN_NONE);
+    sql_ok(a, "INSERT OR REPLACE INTO t VALUES(3, 'new'); COMMIT");
+    sql_ok(b, sql);
+    sql_ok(b, "ROLLBACK");
+    ck_assert_int_eq(sqlite3_finalize(stmt), SQLITE_OK);
+    sqlite3_free(sql);
+  }
+}
+END_TEST
+
 /* Cases that mean the same in both kinds of journal. */
 static void add_common(Suite *suite, const char *name, SFun open) {
   TCase *tc = tcase_create(name);
@@ -335,6 +364,7 @@ static void add_common(Suite *suite, const char *name, SFun open) {
   tcase_add_test(tc, changes_and_last_insert_rowid_in_autocommit);
   tcase_add_test(tc, last_insert_rowid_survives_an_explicit_commit);
   tcase_add_test(tc, connections_see_each_others_commits);
+  tcase_add_test(tc, preparing_in_a_deferred_transaction_takes_no_snapshot);
   suite_add_tcase(suite, tc);
 }
 
