@@ -44,6 +44,8 @@ LOADED_BIN = $(filter-out $(CORE_BIN),$(call program,model crash sql embed))
 PROGRAMS = $(LOADED_BIN) $(CORE_BIN) $(UNIT_BIN)
 SOAK_BIN = $(BUILD)/tests/soak
 BENCH_BIN = $(call program,bench)
+# Loaded into other programs by scripts.
+PRELOADS = $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/preload_*.c))
 SCRIPTS = $(wildcard tests/*_check.sh tests/*_check.py tests/embed_*.py)
 PROGRAM_OBJ = $(UNIT_BIN:=.o) $(LOADED_BIN:=.o) $(SOAK_BIN:=.o) $(BENCH_BIN:=.o) $(CORE_BIN:$(BUILD)/%=$(BUILD)/core/%.o)
 C_FILES = $(wildcard engine/*.[ch] ext/*.[ch] tests/*.[ch])
@@ -64,6 +66,10 @@ $(BUILD)/colfam.so: $(EXT_OBJ) $(ENGINE_OBJ)
 $(BUILD)/test/colfam.so: $(KILL_OBJ)
 $(BUILD)/colfam.so $(BUILD)/test/colfam.so: $(BUILD)/exports.map
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) $(SO_FLAGS) -o $@ $(filter %.o,$^) $(LIBS)
+
+$(PRELOADS:.so=.o): BASE_FLAGS += -fvisibility=default
+$(PRELOADS): %.so: %.o
+	$(Q)$(CC) -shared -o $@ $<
 
 $(BUILD)/exports.map: Makefile
 	@mkdir -p $(@D)
@@ -126,7 +132,7 @@ test:
 	@bash tests/deps.sh build demo test
 	@$(MAKE) --no-print-directory test-run
 
-test-run: programs
+test-run: programs $(PRELOADS)
 	@bash tests/run.sh $(PROGRAMS) $(SCRIPTS)
 
 programs: $(BUILD)/colfam.so $(BUILD)/test/colfam.so $(PROGRAMS)
@@ -203,7 +209,7 @@ check-differential: $(BUILD)/tests/sql_differential
 
 # The long forms of all suites (the list is in tests/slices.sh) up to their figures, or for LONG_SECONDS; can
 # be stopped at any time and goes on.
-check-long: programs $(SOAK_BIN)
+check-long: programs $(PRELOADS) $(SOAK_BIN)
 	@bash tests/slices.sh all $(LONG_SECONDS)
 
 check-long-report:
@@ -225,9 +231,14 @@ check-power: $(BUILD)/tests/crash_power
 check-mutants: $(BUILD)/tests/crash_power
 	@bash tests/mutants.sh $<
 
+# The sqlite3 shell killed, KILLS times more.
+.PHONY: check-shell
+check-shell: $(BUILD)/colfam.so $(PRELOADS)
+	@bash tests/slices.sh shell $(KILLS)
+
 # ---- Other hosts; both fetch what they need through npm, and say so when they cannot
 
-test-newest: programs
+test-newest: programs $(PRELOADS)
 	@bash tests/newest.sh $(LOADED_BIN) $(CORE_BIN) $(SCRIPTS)
 
 test-node: $(BUILD)/colfam.so

@@ -18,6 +18,7 @@ tests=${BUILD:-build}/tests
 suites="
 differential 20000000 100000 250 COLFAM_STEPS=100000 $tests/sql_differential
 power        2000000  18000  1   COLFAM_STATES=2000  $tests/crash_power
+shell        10000    500    1   COLFAM_STEPS=500     tests/shell_check.py
 soak         3600     300    1   SOAK_SECONDS=300    $tests/soak
 "
 
