@@ -43,11 +43,15 @@ CORE_BIN = $(call program,core) $(filter %/embed_static,$(call program,embed)) $
 LOADED_BIN = $(filter-out $(CORE_BIN),$(call program,model crash sql embed))
 PROGRAMS = $(LOADED_BIN) $(CORE_BIN) $(UNIT_BIN)
 SOAK_BIN = $(BUILD)/tests/soak
-BENCH_BIN = $(call program,bench)
 # Loaded into other programs by scripts.
 PRELOADS = $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/preload_*.c))
+# What benches share, the peers among it: bench.c is one of these by its name.
+BENCH_SRC = $(wildcard tests/bench.c tests/bench_case.c tests/bench_floor.c tests/bench_peer*.c)
+BENCH_OBJ = $(BENCH_SRC:%.c=$(BUILD)/%.o)
+BENCH_BIN = $(filter-out $(BENCH_OBJ:.o=),$(call program,bench))
+BENCH_LIBS = -lrocksdb -lleveldb -llmdb
 SCRIPTS = $(wildcard tests/*_check.sh tests/*_check.py tests/embed_*.py)
-PROGRAM_OBJ = $(UNIT_BIN:=.o) $(LOADED_BIN:=.o) $(SOAK_BIN:=.o) $(BENCH_BIN:=.o) $(CORE_BIN:$(BUILD)/%=$(BUILD)/core/%.o)
+PROGRAM_OBJ = $(UNIT_BIN:=.o) $(LOADED_BIN:=.o) $(SOAK_BIN:=.o) $(CORE_BIN:$(BUILD)/%=$(BUILD)/core/%.o)
 C_FILES = $(wildcard engine/*.[ch] ext/*.[ch] tests/*.[ch])
 
 COLFAM_SO = $(abspath $(BUILD))/colfam.so
@@ -96,12 +100,13 @@ $(BUILD)/test/%.o: %.c
 	$(Q)$(CC) $(BASE_FLAGS) -DCOLFAM_TEST $(CFLAGS) $(SANITIZE) -c -o $@ $<
 
 $(ENGINE_OBJ) $(EXT_OBJ) $(CORE_OBJ) $(KILL_OBJ): BASE_FLAGS += $(COVERAGE_FLAGS)
-$(PROGRAM_OBJ) $(HARNESS_OBJ) $(CORE_HARNESS_OBJ): \
+$(PROGRAM_OBJ) $(HARNESS_OBJ) $(CORE_HARNESS_OBJ) $(BENCH_OBJ) $(BENCH_BIN:=.o): \
   BASE_FLAGS += $(TEST_FLAGS) -DCOLFAM_SO='"$(COLFAM_SO)"' -DCOLFAM_TEST_SO='"$(COLFAM_TEST_SO)"'
 
 # Names what is missing before the compiler does; asks no network.
 $(ENGINE_OBJ) $(EXT_OBJ) $(CORE_OBJ) $(KILL_OBJ): | $(BUILD)/deps-build
 $(PROGRAM_OBJ) $(HARNESS_OBJ) $(CORE_HARNESS_OBJ): | $(BUILD)/deps-test
+$(BENCH_OBJ) $(BENCH_BIN:=.o): | $(BUILD)/deps-bench
 $(BUILD)/deps-%:
 	@mkdir -p $(@D)
 	@bash tests/deps.sh --check $*
@@ -116,8 +121,12 @@ $(CORE_BIN): $(BUILD)/%: $(BUILD)/core/%.o $(BUILD)/core/libharness.a $(BUILD)/l
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) $(PROGRAM_FLAGS) -o $@ $^ $(CHECK_LIBS) -lsqlite3 $(LIBS)
 
-$(LOADED_BIN) $(SOAK_BIN) $(BENCH_BIN): %: %.o $(BUILD)/libharness.a | $(BUILD)/colfam.so $(BUILD)/test/colfam.so
+$(LOADED_BIN) $(SOAK_BIN): %: %.o $(BUILD)/libharness.a | $(BUILD)/colfam.so $(BUILD)/test/colfam.so
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) -lsqlite3 -ldl -lpthread -lm
+
+# Beside the extension, which they load, they have the engine for themselves.
+$(BENCH_BIN): %: %.o $(BENCH_OBJ) $(BUILD)/libharness.a $(BUILD)/libkv.a | $(BUILD)/colfam.so
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(BENCH_LIBS) $(CHECK_LIBS) -lsqlite3 -ldl $(LIBS)
 
 # ---- For people
 
@@ -219,9 +228,21 @@ check-long-report:
 soak: $(SOAK_BIN)
 	@$<
 
-# Figures for people; a busy machine spoils them.
-bench: $(BENCH_BIN)
-	@for program in $^; do $$program; done
+# Figures for people, beside other stores; a busy machine spoils them. QUICK=1: under five minutes. SCALE=n: the
+# growth part goes on to n million rows. One alone: make bench ONLY=multiget.
+BENCH_ENV = COLFAM_BENCH=$(if $(QUICK),quick,full) COLFAM_BENCH_SCALE=$(SCALE) COLFAM_BENCH_OUT=$(BUILD)/bench.tsv
+.PHONY: bench-run bench-check
+bench:
+	@bash tests/deps.sh build test bench
+	@$(MAKE) --no-print-directory bench-run
+
+bench-run: $(if $(ONLY),$(BUILD)/tests/bench_$(ONLY),$(BENCH_BIN))
+	@rm -f $(BUILD)/bench.tsv
+	@set -e; for program in $^; do $(BENCH_ENV) $$program; done
+
+# On little data: that benches run and that everybody's answers are right. The figures mean nothing.
+bench-check: $(BENCH_BIN)
+	@COLFAM_BENCH=check CK_TIMEOUT_MULTIPLIER=20 bash tests/run.sh $^
 
 # Power loss, STATES of it in each journal mode and synchronous setting.
 check-power: $(BUILD)/tests/crash_power
@@ -245,4 +266,4 @@ test-node: $(BUILD)/colfam.so
 	@bash tests/node.sh
 
 -include $(patsubst %.o,%.d,$(ENGINE_OBJ) $(EXT_OBJ) $(CORE_OBJ) $(KILL_OBJ) $(HARNESS_OBJ) \
-  $(CORE_HARNESS_OBJ) $(PROGRAM_OBJ))
+  $(CORE_HARNESS_OBJ) $(PROGRAM_OBJ) $(BENCH_OBJ) $(BENCH_BIN:=.o))

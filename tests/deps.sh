@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing on a Debian machine: tests/deps.sh [--check] GROUP...
 #
-# Groups: make, build, demo, test, lint, valgrind, cov, fuzz, newest, node. Each needs a few things, looked for as
+# Groups: make, build, demo, test, lint, valgrind, cov, fuzz, newest, node, bench. Each needs a few things, looked for as
 # things (a command, a header that compiles, a file), not as packages, so that other ways of installing them count. With
 # --check nothing is installed: what is missing is named with the apt line, and the exit code is 1.
 # Prints nothing when all is there.
@@ -57,6 +57,7 @@ group() {
     for command in gcc clang clang-tidy clang-format cppcheck shellcheck; do
       need "$command" has_command "$command"
     done
+    group bench
     ;;
   valgrind) need valgrind has_command valgrind ;;
   cov)
@@ -66,6 +67,11 @@ group() {
   fuzz)
     need clang has_command clang
     need libclang-rt-14-dev has_fuzzer
+    ;;
+  bench)
+    need librocksdb-dev has_header rocksdb/c.h
+    need libleveldb-dev has_header leveldb/c.h
+    need liblmdb-dev has_header lmdb.h
     ;;
   newest) need npm has_command npm ;;
   node)

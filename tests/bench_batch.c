@@ -1,0 +1,188 @@
+/* B4: one big transaction of small keys with the value 'xxx' that reads its own writes: puts, gets of pending
+** keys, a savepoint rolled back, memory, the longest single put. By its own thread's processor time. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench_peer.h"
+
+#define STORES 8
+#define GETS 10000
+#define ROLLBACKS 200
+#define PUTS_UNDONE 10
+
+static const struct bench_peer *const peers[STORES] = {
+    &bench_rocksdb_wbwi, &bench_rocksdb, &bench_lmdb,          &bench_leveldb,
+    &bench_sqlite,       &bench_floor,   &bench_colfam_engine, &bench_colfam_sql,
+};
+static struct bench_store stores[STORES];
+static const struct bench_shape shape = {16, 3};
+static const struct kv_slice value = {(const uint8_t *)"xxx", 3};
+
+/* What one store takes for one size of the transaction. */
+struct tables {
+  struct bench_case put, get, rollback, memory, longest;
+};
+
+static void put_rows(const struct bench_store *store, uint64_t first, uint64_t count) {
+  uint8_t key[16];
+  for (uint64_t i = first; i < first + count; i++) {
+    bench_fill_key(&shape, i, key);
+    store->peer->put(store->handle, kv_slice_of(key, sizeof key), value);
+  }
+}
+
+/* What making the keys takes: subtracted. */
+static double time_keys(uint64_t count) {
+  uint8_t key[16];
+  volatile uint8_t sink;
+  double begun = bench_cpu();
+  for (uint64_t i = 0; i < count; i++) {
+    bench_fill_key(&shape, i, key);
+    sink = key[0];
+  }
+  (void)sink;
+  return bench_cpu() - begun;
+}
+
+static void measure_put(struct tables *tables, const struct bench_store *store, uint64_t count) {
+  uint64_t heap = bench_heap_bytes();
+  double own = time_keys(count), begun = bench_cpu();
+  store->peer->begin(store->handle);
+  put_rows(store, 0, count);
+  double took = bench_cpu() - begun - own;
+  double payload = (double)(count * (shape.key_bytes + shape.value_bytes));
+  double held = (double)bench_heap_bytes() - (double)heap - payload;
+  bench_sample(&tables->put, store->peer->name, took * 1e9 / (double)count);
+  if (store->peer != &bench_floor) {
+    bench_sample(&tables->memory, store->peer->name, held / (double)count);
+  }
+}
+
+static const struct bench_way *way_to_get(const struct bench_peer *peer) {
+  for (size_t i = 0; i < peer->way_count; i++) {
+    if (peer->ways[i].kind == BENCH_GET) return &peer->ways[i];
+  }
+  return NULL;
+}
+
+static void measure_get(struct tables *tables, const struct bench_store *store,
+                        const struct bench_asked *asked, size_t round) {
+  if (!store->peer->reads_own) return;
+  double begun = bench_cpu();
+  uint64_t sum = way_to_get(store->peer)->run(store->handle, asked->keys + round * GETS, GETS);
+  double took = bench_cpu() - begun;
+  bench_need(sum == GETS * bench_digest(value.data, value.size), "%s has read something else",
+             store->peer->name);
+  bench_sample(&tables->get, store->peer->name, took * 1e9 / GETS);
+}
+
+static void roll_back(const struct bench_store *store, uint64_t first) {
+  store->peer->savepoint(store->handle);
+  put_rows(store, first, PUTS_UNDONE);
+  store->peer->rollback_to(store->handle);
+}
+
+/* After it the rows written since must be gone. */
+static void measure_rollback(struct tables *tables, const struct bench_store *store,
+                             uint64_t count) {
+  if (!store->peer->savepoint) return;
+  double begun = bench_cpu(), took = 0;
+  size_t times = 0;
+  for (; times < ROLLBACKS && took < 0.5; took = bench_cpu() - begun) {
+    roll_back(store, count + times++ * PUTS_UNDONE);
+  }
+  bench_sample(&tables->rollback, store->peer->name, took * 1e6 / (double)times);
+  if (!store->peer->reads_own) return;
+  uint8_t key[16];
+  bench_fill_key(&shape, count, key);
+  struct kv_slice undone = kv_slice_of(key, sizeof key);
+  bench_need(way_to_get(store->peer)->run(store->handle, &undone, 1) == 0,
+             "%s has kept what was rolled back", store->peer->name);
+}
+
+static void measure_longest(struct tables *tables, const struct bench_store *store,
+                            uint64_t count) {
+  double longest = 0;
+  store->peer->begin(store->handle);
+  for (uint64_t i = 0; i < count; i++) {
+    double begun = bench_cpu();
+    put_rows(store, i, 1);
+    double took = bench_cpu() - begun;
+    if (took > longest) longest = took;
+  }
+  bench_sample(&tables->longest, store->peer->name, longest * 1e3);
+  store->peer->rollback(store->handle);
+}
+
+static void init_tables(struct tables *tables, size_t count) {
+  bench_case_init(&tables->put, "B4", "ns", "a put, transaction of %zu", count);
+  bench_case_init(&tables->get, "B4", "ns", "a get of a pending key, transaction of %zu", count);
+  bench_case_init(&tables->rollback, "B4", "us",
+                  "savepoint, 10 puts, rollback to it, transaction of %zu", count);
+  bench_case_init(&tables->memory, "B4", "bytes",
+                  "memory beyond keys and values, an entry, transaction of %zu", count);
+  bench_case_init(&tables->longest, "B4", "ms", "the longest single put of %zu", count);
+}
+
+static void print_tables(struct tables *tables, size_t count) {
+  bench_goal_max(&tables->put, "colfam C", count <= 100000 ? 120 : 150);
+  bench_goal(&tables->put, "colfam SQL", 1.2, "floor");
+  bench_goal_max(&tables->get, "colfam C", count <= 100000 ? 100 : count <= 1000000 ? 300 : 400);
+  bench_goal(&tables->get, "colfam SQL", 1.2, "floor");
+  bench_goal_max(&tables->rollback, "colfam C", 2);
+  bench_goal_max(&tables->rollback, "colfam SQL", 6);
+  bench_goal_max(&tables->memory, "colfam C", 24);
+  bench_goal_max(&tables->longest, "colfam C", 20);
+  bench_goal_max(&tables->longest, "colfam SQL", 50);
+  bench_print(&tables->put);
+  bench_print(&tables->get);
+  bench_print(&tables->rollback);
+  bench_print(&tables->memory);
+  if (tables->longest.lane_count) bench_print(&tables->longest);
+}
+
+static void open_all(void) {
+  struct bench_setup setup = {.shape = shape, .cache_bytes = (size_t)4 << 30, .replaces = true};
+  for (size_t i = 0; i < STORES; i++) bench_open(&stores[i], peers[i], &setup);
+}
+
+static void close_all(void) {
+  for (size_t i = 0; i < STORES; i++) bench_close(&stores[i]);
+}
+
+/* Fresh stores a round: some keep the memory of the last one. */
+static void compare(uint64_t count, size_t rounds, bool longest) {
+  static struct tables tables;
+  struct bench_asked asked;
+  bench_asked_init(&asked, &shape, 0, count, rounds, GETS, 1);
+  init_tables(&tables, (size_t)count);
+  for (size_t round = 0; round < rounds; round++) {
+    open_all();
+    for (size_t i = 0; i < STORES; i++) {
+      const struct bench_store *store = &stores[(i + round) % STORES];
+      measure_put(&tables, store, count);
+      measure_get(&tables, store, &asked, round);
+      measure_rollback(&tables, store, count);
+      store->peer->rollback(store->handle);
+    }
+    close_all();
+  }
+  open_all();
+  for (size_t i = 0; longest && i < STORES; i++) {
+    if (stores[i].peer->colfam) measure_longest(&tables, &stores[i], count);
+  }
+  if (count > 100000) bench_print_settings(stores, STORES);
+  close_all();
+  print_tables(&tables, (size_t)count);
+  bench_asked_release(&asked);
+}
+
+int main(void) {
+  size_t rounds = bench_by_scale(1, 3, 5);
+  compare(bench_by_scale(1000, 100000, 100000), bench_by_scale(1, 5, 5), false);
+  if (bench_scale() == BENCH_CHECK) return 0;
+  compare(1000000, rounds, bench_scale() == BENCH_QUICK);
+  if (bench_scale() == BENCH_FULL) compare(10000000, 1, true);
+  return 0;
+}

@@ -1,0 +1,129 @@
+/* B1: many keys at once. Cached data, one thread; SQL inside a transaction; microseconds a batch. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bench_peer.h"
+
+#define STORES 6
+#define KEYS_A_ROUND 2000
+
+static const struct bench_peer *const peers[STORES] = {
+    &bench_rocksdb, &bench_lmdb, &bench_leveldb, &bench_sqlite, &bench_floor, &bench_colfam_engine,
+};
+static struct bench_store stores[STORES + 1];
+#define ALL (STORES + 1)
+
+struct data {
+  struct bench_shape shape;
+  uint64_t rows;
+};
+
+static void load(const struct data *data) {
+  struct bench_setup setup = {.shape = data->shape, .cache_bytes = (size_t)2 << 30};
+  for (size_t i = 0; i < ALL; i++) {
+    bench_open(&stores[i], i < STORES ? peers[i] : &bench_colfam_sql, &setup);
+    bench_load(&stores[i], 0, data->rows, 100000);
+    bench_settle(&stores[i]);
+  }
+}
+
+static void unload(void) {
+  for (size_t i = 0; i < ALL; i++) bench_close(&stores[i]);
+}
+
+/* What the issue asks of present keys; absent ones have limits of their own. */
+static void set_goals(struct bench_case *table, const struct data *data, bool present) {
+  bool long_keys = data->shape.key_bytes > 100;
+  bool big_values = data->shape.value_bytes > 4096;
+  if (!present) {
+    bench_goal(table, "colfam C", 1 / 4.0, "RocksDB batched");
+    bench_goal(table, "colfam SQL IN", 1.1, "floor IN");
+    bench_goal(table, "colfam SQL packed", 1 / 2.0, "RocksDB batched");
+    return;
+  }
+  bench_goal(table, "colfam C", long_keys ? (big_values ? 1 / 2.0 : 1 / 3.0) : 1 / 4.0,
+             "RocksDB batched");
+  if (!big_values) {
+    bench_goal(table, "colfam C", long_keys ? 1 / 1.5 : data->rows > 100000 ? 1 / 3.0 : 1, "LMDB");
+  }
+  bench_goal(table, "colfam SQL IN", long_keys ? 1.25 : 1.3, "floor IN");
+  bench_goal(table, "colfam SQL IN", long_keys || data->rows > 100000 ? 1 / 2.5 : 1 / 1.5,
+             "SQLite IN");
+  bench_goal(table, "colfam SQL packed", long_keys ? (big_values ? 1 / 1.5 : 1 / 2.0) : 1 / 3.0,
+             "RocksDB batched");
+}
+
+static void compare(const struct data *data, size_t batch, bool present) {
+  size_t rounds = bench_by_scale(2, 5, 9);
+  struct bench_asked asked;
+  struct bench_case table;
+  uint64_t expected[BENCH_ROUNDS_MAX];
+  size_t batches = KEYS_A_ROUND / batch ? KEYS_A_ROUND / batch : 1;
+  bench_asked_init(&asked, &data->shape, present ? 0 : data->rows, data->rows, rounds + 1, batches,
+                   batch);
+  for (size_t i = 0; i <= rounds; i++) {
+    expected[i] = present ? bench_asked_sum(&asked, &data->shape, i) : 0;
+  }
+  bench_case_init(&table, "B1", "us", "%zu %s keys of %zu B, values of %zu B, of %zu rows", batch,
+                  present ? "present" : "absent", data->shape.key_bytes, data->shape.value_bytes,
+                  (size_t)data->rows);
+  bench_add_ways(&table, BENCH_MULTI_GET, stores, ALL, &asked);
+  set_goals(&table, data, present);
+  bench_time(&table, rounds, (double)batches, expected);
+  bench_print(&table);
+  bench_asked_release(&asked);
+}
+
+/* Nothing stays in the engine's cache: each block is read and unpacked again, shared or not. */
+static void compare_cold(const struct data *data) {
+  struct bench_store cold;
+  struct bench_setup setup = {.shape = data->shape, .cache_bytes = 0};
+  size_t rounds = bench_by_scale(2, 5, 9);
+  struct bench_asked asked;
+  struct bench_case table;
+  uint64_t expected[BENCH_ROUNDS_MAX];
+  bench_open(&cold, &bench_colfam_engine, &setup);
+  bench_load(&cold, 0, data->rows, 100000);
+  bench_settle(&cold);
+  bench_asked_init(&asked, &data->shape, 0, data->rows, rounds + 1, 2, 1000);
+  for (size_t i = 0; i <= rounds; i++) expected[i] = bench_asked_sum(&asked, &data->shape, i);
+  bench_case_init(&table, "B1", "us", "1000 keys of %zu B, values of %zu B, of %zu rows, no cache",
+                  data->shape.key_bytes, data->shape.value_bytes, (size_t)data->rows);
+  bench_add_ways(&table, BENCH_MULTI_GET, &cold, 1, &asked);
+  bench_goal(&table, "colfam C", 1 / 3.0, "colfam C get loop");
+  bench_time(&table, rounds, 2, expected);
+  bench_print(&table);
+  bench_asked_release(&asked);
+  bench_close(&cold);
+}
+
+static void run(const struct data *data, bool all_batches) {
+  load(data);
+  compare(data, 100, true);
+  if (all_batches) {
+    compare(data, 10, true);
+    compare(data, 1000, true);
+    compare(data, 100, false);
+  }
+  unload();
+}
+
+int main(void) {
+  static const struct data cases[] = {
+      {{1024, 256}, 10000},   {{1024, 1024}, 10000},  {{1024, 4096}, 10000},
+      {{1024, 16384}, 10000}, {{1024, 65536}, 10000}, {{16, 256}, 10000},
+  };
+  size_t last = sizeof cases / sizeof *cases - 1;
+  for (size_t i = 0; i <= last; i++) {
+    struct data data = cases[i];
+    bool heavy = data.shape.value_bytes > 16384;
+    if (heavy && bench_scale() != BENCH_FULL) continue;
+    data.rows = bench_by_scale(2000, data.rows, data.rows);
+    run(&data, i == last);
+    if (i == 0) bench_print_settings(stores, ALL);
+  }
+  struct data many = {{16, 100}, bench_by_scale(20000, 1000000, 1000000)};
+  run(&many, true);
+  compare_cold(&many);
+  return 0;
+}

@@ -1,0 +1,77 @@
+/* See bench_peer.h: what is the same for all peers. */
+#include "bench_peer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void bench_open(struct bench_store *store, const struct bench_peer *peer,
+                const struct bench_setup *setup) {
+  *store = (struct bench_store){peer, *setup, bench_make_dir("store"), NULL};
+  store->handle = peer->open(store->dir, &store->setup);
+}
+
+void bench_reopen(struct bench_store *store) {
+  store->peer->close(store->handle);
+  store->handle = store->peer->open(store->dir, &store->setup);
+}
+
+void bench_close(struct bench_store *store) {
+  store->peer->close(store->handle);
+  bench_remove_dir(store->dir);
+}
+
+void bench_load(struct bench_store *store, uint64_t first, uint64_t count, uint64_t each) {
+  const struct bench_shape *shape = &store->setup.shape;
+  uint8_t *key = malloc(shape->key_bytes), *value = malloc(shape->value_bytes);
+  for (uint64_t done = 0; done < count;) {
+    uint64_t end = done + each < count ? done + each : count;
+    store->peer->begin(store->handle);
+    for (; done < end; done++) {
+      bench_fill_key(shape, first + done, key);
+      bench_fill_value(shape, first + done, value);
+      store->peer->put(store->handle, kv_slice_of(key, shape->key_bytes),
+                       kv_slice_of(value, shape->value_bytes));
+    }
+    store->peer->commit(store->handle);
+  }
+  free(key);
+  free(value);
+}
+
+void bench_settle(struct bench_store *store) {
+  if (store->peer->settle) store->peer->settle(store->handle);
+}
+
+static uint64_t run_way(struct bench_lane *lane, size_t round) {
+  struct bench_store *store = lane->store;
+  const struct bench_asked *asked = lane->with;
+  const struct kv_slice *keys = asked->keys + round * asked->batches * asked->batch;
+  uint64_t sum = 0;
+  if (store->peer->read_begin) store->peer->read_begin(store->handle);
+  for (size_t i = 0; i < asked->batches; i++, keys += asked->batch) {
+    sum += lane->operation(store->handle, keys, asked->batch);
+  }
+  if (store->peer->read_end) store->peer->read_end(store->handle);
+  return sum;
+}
+
+void bench_add_ways(struct bench_case *to, enum bench_kind kind, struct bench_store *stores,
+                    size_t count, const struct bench_asked *asked) {
+  for (size_t i = 0; i < count; i++) {
+    const struct bench_peer *peer = stores[i].peer;
+    for (size_t way = 0; way < peer->way_count; way++) {
+      if (peer->ways[way].kind != kind) continue;
+      bench_add(to, peer->ways[way].name, run_way, &stores[i], asked)->operation =
+          peer->ways[way].run;
+    }
+  }
+}
+
+void bench_print_settings(const struct bench_store *stores, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const struct bench_setup *setup = &stores[i].setup;
+    printf("%-12s %s; cache %zu MiB%s\n", stores[i].peer->name, stores[i].peer->settings,
+           setup->cache_bytes >> 20, setup->durable ? "; each commit synced" : "");
+  }
+}

@@ -1,0 +1,96 @@
+/* The stores that benches compare, behind one small interface: bench_peer_<library>.c, one or more peers each.
+** A bench opens the peers that it names and takes from each the ways of reading that it offers of the kind the
+** bench is about. Anything that fails ends the program. One thread. */
+#ifndef BENCH_PEER_H
+#define BENCH_PEER_H
+
+#include "bench.h"
+
+/* How a store is opened. */
+struct bench_setup {
+  struct bench_shape shape;
+  size_t cache_bytes; /* for blocks or pages; 0 = the library's default */
+  bool
+      replaces; /* SQL: put is INSERT OR REPLACE, as the others' is; else a plain INSERT of new keys */
+  bool durable; /* each commit survives power loss; else the last ones may be lost */
+  bool
+      callback_order; /* keys are compared by a function of the application, which orders as memcmp */
+  const char *option; /* NULL or one of colfam's, such as "track_rows = off" */
+};
+
+enum bench_kind {
+  BENCH_MULTI_GET,  /* n keys together: sum of digests */
+  BENCH_GET,        /* one after another: the same sum */
+  BENCH_EXISTS,     /* one after another: how many are there */
+  BENCH_EXISTS_MANY /* n keys together: how many are there */
+};
+
+/* One way to read. */
+struct bench_way {
+  const char *name; /* of the lane */
+  enum bench_kind kind;
+  uint64_t (*run)(void *store, const struct kv_slice *keys, size_t n);
+};
+
+struct bench_peer {
+  const char *name;
+  const char *settings; /* printed with the bench */
+  bool colfam;          /* it is what is measured, not a peer; false for the floor too */
+  const struct bench_way *ways;
+  size_t way_count;
+  void *(*open)(const char *dir, const struct bench_setup *setup);
+  void (*close)(void *store);
+
+  /* A transaction. What is put is seen by reads of the same store only when `reads_own` says so. */
+  void (*begin)(void *store);
+  void (*put)(void *store, struct kv_slice key, struct kv_slice value);
+  void (*remove)(void *store, struct kv_slice key);
+  void (*commit)(void *store);
+  void (*rollback)(void *store);
+  bool reads_own;
+  /* NULL where there is no such thing. */
+  void (*savepoint)(void *store);
+  void (*rollback_to)(void *store); /* and the savepoint is gone */
+
+  /* All of it in the best shape for reads. NULL: it always is. */
+  void (*settle)(void *store);
+  /* Around reads that belong together. NULL: nothing to do. */
+  void (*read_begin)(void *store);
+  void (*read_end)(void *store);
+  /* Rows from the first key >= from on, at most n: sum of digests. */
+  uint64_t (*scan)(void *store, struct kv_slice from, size_t n);
+};
+
+extern const struct bench_peer bench_rocksdb;      /* a write batch is blind */
+extern const struct bench_peer bench_rocksdb_wbwi; /* with an index: WriteBatchWithIndex */
+extern const struct bench_peer bench_leveldb;
+extern const struct bench_peer bench_lmdb;
+extern const struct bench_peer bench_sqlite;       /* WITHOUT ROWID */
+extern const struct bench_peer bench_sqlite_rowid; /* a rowid and an index */
+extern const struct bench_peer bench_floor;        /* bench_floor.h */
+extern const struct bench_peer bench_colfam_sql;
+extern const struct bench_peer bench_colfam_engine; /* engine/kv.h */
+
+/* ---- Opened */
+
+struct bench_store {
+  const struct bench_peer *peer;
+  struct bench_setup setup;
+  char *dir;
+  void *handle;
+};
+void bench_open(struct bench_store *store, const struct bench_peer *peer,
+                const struct bench_setup *setup);
+void bench_reopen(struct bench_store *store);
+void bench_close(struct bench_store *store);
+/* Rows [first, first + count) in transactions of `each`. */
+void bench_load(struct bench_store *store, uint64_t first, uint64_t count, uint64_t each);
+void bench_settle(struct bench_store *store);
+
+/* Lanes of a case for every way of the kind that the stores offer, over the keys asked. */
+void bench_add_ways(struct bench_case *to, enum bench_kind kind, struct bench_store *stores,
+                    size_t count, const struct bench_asked *asked);
+/* Prints how each is set. */
+void bench_print_settings(const struct bench_store *stores, size_t count);
+
+#endif
