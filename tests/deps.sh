@@ -60,10 +60,7 @@ group() {
     group bench
     ;;
   valgrind) need valgrind has_command valgrind ;;
-  cov)
-    need gcc has_command gcov
-    need gcovr has_command gcovr
-    ;;
+  cov) need gcc has_command gcov ;;
   fuzz)
     need clang has_command clang
     need libclang-rt-14-dev has_fuzzer
