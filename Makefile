@@ -231,14 +231,18 @@ soak: $(SOAK_BIN)
 # Figures for people, beside other stores; a busy machine spoils them. QUICK=1: under five minutes. SCALE=n: the
 # growth part goes on to n million rows. One alone: make bench ONLY=multiget.
 BENCH_ENV = COLFAM_BENCH=$(if $(QUICK),quick,full) COLFAM_BENCH_SCALE=$(SCALE) COLFAM_BENCH_OUT=$(BUILD)/bench.tsv
-.PHONY: bench-run bench-check
+.PHONY: bench-run bench-check bench-readme
 bench:
 	@bash tests/deps.sh build test bench
 	@$(MAKE) --no-print-directory bench-run
 
 bench-run: $(if $(ONLY),$(BUILD)/tests/bench_$(ONLY),$(BENCH_BIN))
-	@rm -f $(BUILD)/bench.tsv
+	@printf 'run\t%s\t%s\n' $(if $(QUICK),quick,full) $$(nproc) >$(BUILD)/bench.tsv
 	@set -e; for program in $^; do $(BENCH_ENV) $$program; done
+
+# README's "How it compares" from what the last `make bench` has measured.
+bench-readme:
+	@/usr/bin/python3 tests/bench_readme.py $(BUILD)/bench.tsv
 
 # On little data: that benches run and that everybody's answers are right. The figures mean nothing.
 bench-check: $(BENCH_BIN)

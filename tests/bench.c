@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -173,6 +175,19 @@ double bench_cpu(void) {
   return clock_seconds(CLOCK_THREAD_CPUTIME_ID);
 }
 
+static bool by_wall(bool waits) {
+  const char *text = getenv("COLFAM_BENCH_CLOCK");
+  return waits && !(text && strcmp(text, "cpu") == 0);
+}
+
+double bench_clock(bool waits) {
+  return by_wall(waits) ? bench_now() : bench_cpu();
+}
+
+const char *bench_clock_name(bool waits) {
+  return by_wall(waits) ? "" : " of processor time";
+}
+
 /* The number behind `name` in one of the kernel's files about this process. */
 static uint64_t own_fact(const char *path, const char *name) {
   char line[256];
@@ -220,6 +235,24 @@ uint64_t bench_disk_bytes(const char *dir) {
   }
   closedir(open);
   return sum;
+}
+
+void bench_in_child(void (*measure)(const void *what, double *figures), const void *what,
+                    double *figures, size_t count) {
+  size_t size = count * sizeof *figures;
+  double *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  int status = 1;
+  bench_need(shared != MAP_FAILED, "no memory to share");
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    measure(what, shared);
+    exit(EXIT_SUCCESS);
+  }
+  bench_need(child > 0 && waitpid(child, &status, 0) == child && status == 0,
+             "a process has failed");
+  memcpy(figures, shared, size);
+  munmap(shared, size);
 }
 
 char *bench_make_dir(const char *name) {

@@ -63,13 +63,20 @@ uint64_t bench_asked_sum(const struct bench_asked *asked, const struct bench_sha
 
 /* ---- Counting */
 
-double bench_now(void);                     /* seconds, monotonic */
-double bench_cpu(void);                     /* seconds of this thread on a processor */
+double bench_now(void); /* seconds, monotonic */
+double bench_cpu(void); /* seconds of this thread on a processor */
+/* bench_now for what waits or has help from threads, unless $COLFAM_BENCH_CLOCK is "cpu", for indications on a
+** busy machine; else bench_cpu. */
+double bench_clock(bool waits);
+const char *bench_clock_name(bool waits);
 uint64_t bench_bytes_written(void);         /* by the process's calls of write, so far */
 uint64_t bench_heap_bytes(void);            /* of malloc, in use */
 uint64_t bench_rss_max(void);               /* bytes the process has had resident at most */
 void bench_rss_reset(void);                 /* from now */
 uint64_t bench_disk_bytes(const char *dir); /* of all files below */
+/* Calls `measure` in a process of its own, which fills the figures; nothing may be open yet. */
+void bench_in_child(void (*measure)(const void *what, double *figures), const void *what,
+                    double *figures, size_t count);
 /* A fresh directory below the process's own, good until bench_remove_dir. The caller frees. */
 char *bench_make_dir(const char *name);
 void bench_remove_dir(char *dir);
@@ -84,7 +91,8 @@ struct bench_lane {
   const char *name;
   /* A round: does the case's operations once, gives a checksum. NULL: counted, or not there. */
   uint64_t (*run)(struct bench_lane *lane, size_t round);
-  void *store; /* what run needs */
+  void (*after)(struct bench_lane *lane, size_t round); /* not timed: undoes or verifies; or NULL */
+  void *store;                                          /* what run needs */
   const void *with;
   uint64_t (*operation)(void *store, const struct kv_slice *keys, size_t n);
   bool there; /* false: `why` is printed */

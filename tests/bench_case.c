@@ -72,14 +72,14 @@ void bench_goal_max(struct bench_case *to, const char *lane, double at_most) {
 /* ---- Timing */
 
 static double time_round(struct bench_case *run, struct bench_lane *lane, size_t round) {
-  double (*clock)(void) = run->waits ? bench_now : bench_cpu;
-  double begun = clock();
+  double begun = bench_clock(run->waits);
   uint64_t sum = lane->run(lane, round);
-  double took = clock() - begun;
+  double took = bench_clock(run->waits) - begun;
   bench_need(!run->expected || sum == run->expected[round],
              "%s, %s: %s has read something else: %016llx, not %016llx", run->bench, run->title,
              lane->name, (unsigned long long)sum,
              (unsigned long long)(run->expected ? run->expected[round] : 0));
+  if (lane->after) lane->after(lane, round);
   return took / run->operations / run->unit_seconds;
 }
 
@@ -219,9 +219,8 @@ static void record(struct bench_case *done, const struct bench_lane *best) {
 void bench_print(struct bench_case *done) {
   const struct bench_lane *best = best_peer(done);
   char unit[64];
-  bool timed = done->lane_count && done->lanes[0].run;
-  snprintf(unit, sizeof unit, "%s%s", done->unit,
-           timed && !done->waits ? " of processor time" : "");
+  bool timed = done->unit_seconds < 1;
+  snprintf(unit, sizeof unit, "%s%s", done->unit, timed ? bench_clock_name(done->waits) : "");
   printf("\n%s  %s\n  %-30s %11s %11s %11s   : best peer\n", done->bench, done->title, unit,
          "median", "least", "most");
   for (size_t i = 0; i < done->lane_count; i++) print_lane(&done->lanes[i], best);

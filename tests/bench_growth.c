@@ -1,0 +1,96 @@
+/* B7, growth: loading a table in random order, in transactions of 1,000, at 1 and 10 million rows and as many as
+** SCALE says for colfam alone. Each store in a process of its own: time a row, bytes written for one byte of row
+** (the log through SQLite in it), bytes on disk, memory. */
+#include <stdio.h>
+
+#include "bench_peer.h"
+
+#define EACH 1000
+#define CACHE_BYTES ((size_t)64 << 20)
+
+enum figure { NS_A_ROW, BYTES_WRITTEN, DISK_BYTES, RSS_BYTES, FIGURES };
+
+struct growth {
+  const struct bench_peer *peer;
+  uint64_t rows;
+};
+static const struct bench_shape shape = {16, 100};
+
+static void verify(struct bench_store *store, uint64_t rows) {
+  struct bench_asked asked;
+  const struct bench_peer *peer = store->peer;
+  bench_asked_init(&asked, &shape, 0, rows, 1, 1, 1000);
+  for (size_t i = 0; i < peer->way_count; i++) {
+    if (peer->ways[i].kind != BENCH_GET) continue;
+    if (peer->read_begin) peer->read_begin(store->handle);
+    uint64_t sum = peer->ways[i].run(store->handle, asked.keys, 1000);
+    if (peer->read_end) peer->read_end(store->handle);
+    bench_need(sum == bench_asked_sum(&asked, &shape, 0), "%s has lost rows", peer->name);
+  }
+  bench_asked_release(&asked);
+}
+
+static void grow(const void *what, double *figures) {
+  const struct growth *growth = what;
+  struct bench_setup setup = {.shape = shape, .cache_bytes = CACHE_BYTES};
+  struct bench_store store;
+  double rows = (double)growth->rows;
+  bench_open(&store, growth->peer, &setup);
+  bench_rss_reset();
+  uint64_t written = bench_bytes_written(), memory = bench_rss_max();
+  figures[NS_A_ROW] = bench_load(&store, 0, growth->rows, EACH) * 1e9 / rows;
+  figures[BYTES_WRITTEN] = (double)(bench_bytes_written() - written) / rows /
+                           (double)(shape.key_bytes + shape.value_bytes);
+  figures[RSS_BYTES] = (double)(bench_rss_max() - memory) / (1 << 20);
+  figures[DISK_BYTES] = (double)bench_disk_bytes(store.dir) / rows;
+  verify(&store, growth->rows);
+  bench_close(&store);
+}
+
+static struct bench_case tables[FIGURES];
+
+static void init_tables(uint64_t rows) {
+  size_t n = (size_t)rows;
+  bench_case_init(&tables[NS_A_ROW], "B7", "ns", "growth: a row, loading %zu rows", n);
+  bench_case_init(&tables[BYTES_WRITTEN], "B7", "times", "growth: bytes written a byte, %zu rows",
+                  n);
+  bench_case_init(&tables[DISK_BYTES], "B7", "bytes", "growth: on disk a row, as loaded, %zu rows",
+                  n);
+  bench_case_init(&tables[RSS_BYTES], "B7", "MiB", "growth: memory at most, %zu rows", n);
+  tables[NS_A_ROW].waits = true;
+}
+
+/* colfam's time a row at the first size, which all others are held against. */
+static double first_ns;
+
+static void print_tables(double colfam_ns) {
+  if (first_ns == 0) first_ns = colfam_ns;
+  bench_goal_max(&tables[NS_A_ROW], "colfam SQL", 2 * first_ns);
+  bench_goal_max(&tables[BYTES_WRITTEN], "colfam SQL", 12);
+  bench_goal_max(&tables[RSS_BYTES], "colfam SQL", (double)(CACHE_BYTES >> 20) * 2 + 16 + 64);
+  for (size_t i = 0; i < FIGURES; i++) bench_print(&tables[i]);
+}
+
+static void compare(uint64_t rows, const struct bench_peer *const *peers, size_t count) {
+  double colfam_ns = 0;
+  init_tables(rows);
+  for (size_t i = 0; i < count; i++) {
+    double figures[FIGURES];
+    bench_in_child(grow, &(struct growth){peers[i], rows}, figures, FIGURES);
+    for (size_t j = 0; j < FIGURES; j++) bench_sample(&tables[j], peers[i]->name, figures[j]);
+    if (peers[i]->colfam) colfam_ns = figures[NS_A_ROW];
+  }
+  print_tables(colfam_ns);
+}
+
+/* SQLite's own tables come last: they are left out where they would take hours. */
+int main(void) {
+  static const struct bench_peer *const peers[] = {&bench_colfam_sql, &bench_rocksdb,
+                                                   &bench_leveldb, &bench_lmdb, &bench_sqlite};
+  const uint64_t million = 1000000;
+  uint64_t first = bench_by_scale(5000, 200000, million);
+  compare(first, peers, 5);
+  if (bench_scale() == BENCH_FULL) compare(10 * million, peers, 4);
+  if (bench_millions() > 10) compare(bench_millions() * million, peers, 1);
+  return 0;
+}
