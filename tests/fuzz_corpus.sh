@@ -16,6 +16,10 @@ for program in "$@"; do
   "$BUILD/fuzz/tests/$name" -merge=1 -use_counters=0 "$new/$name" "$new/$name-seeds" "$corpus" "$found" \
     >"$BUILD/fuzz/$name-merge.log" 2>&1
   find "$corpus" -type f -delete
-  cp "$new/$name"/* "$corpus"
+  for input in "$new/$name"/*; do
+    short=$(basename "$input")
+    case $short in found-*) ;; *) short=${short:0:10} ;; esac
+    mv "$input" "$corpus/$short"
+  done
   echo "$name: $(find "$corpus" -type f | wc -l) inputs, $(cat "$corpus"/* | wc -c) bytes"
 done
