@@ -5,12 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "code.h"
-#include "harness_fuzz.h"
+#include "harness_fuzz_seal.h"
 #include "harness_table.h"
-#include "hash.h"
 #include "mem.h"
-#include "table_format.h"
 
 enum { ROWS_MAX = 500, FILE_ID = 0x5eed, CACHE_BYTES = 1 << 20 };
 
@@ -78,49 +75,9 @@ static void run_built(struct fuzz *in, struct stage *stage) {
   rows_release(&rows);
 }
 
-/* ---- Right checksums */
-
-static struct kv_table_place place = {"0123456789abcde", FILE_ID};
-
-static uint64_t seal_stored(struct kv_buf *file, uint64_t offset, uint64_t size) {
-  if (size < KV_TABLE_TRAILER_BYTES || size > file->size || offset > file->size - size) return 0;
-  uint8_t *end = file->data + offset + size - 8;
-  struct kv_slice covered = kv_slice_of(file->data + offset, (size_t)size - 8);
-  uint64_t checksum = kv_hash_seeded(covered, kv_hash_place(place.uuid, place.id, offset));
-  kv_put_u64(end, checksum);
-  return checksum;
-}
-
-/* Those that the fences name, when these are there and plain. */
-static void seal_data(struct kv_buf *file, const uint8_t *handle) {
-  uint64_t offset = kv_get_u64(handle), size = kv_get_u64(handle + 8);
-  if (size < 4 + KV_TABLE_TRAILER_BYTES || size > file->size || offset > file->size - size) return;
-  const uint8_t *fences = file->data + offset;
-  uint64_t count = kv_get_u32(fences);
-  if (fences[size - KV_TABLE_TRAILER_BYTES] || count > (size - 4 - KV_TABLE_TRAILER_BYTES) / 12)
-    return;
-  for (uint64_t i = 0; i < count; i++)
-    seal_stored(file, kv_get_u64(fences + 4 + 8 * i), kv_get_u32(fences + 4 + 8 * count + 4 * i));
-}
-
-static void seal(struct kv_buf *file) {
-  if (file->size < KV_TABLE_FOOTER_BYTES) return;
-  size_t offset = file->size - KV_TABLE_FOOTER_BYTES;
-  uint8_t *footer = file->data + offset;
-  memcpy(footer + 72, place.uuid, sizeof place.uuid);
-  kv_put_u64(footer + 88, place.id);
-  kv_put_u32(footer + 96, KV_TABLE_FOOTER_BYTES);
-  memcpy(footer + 120, "colfamST", 8);
-  seal_data(file, footer + 24);
-  for (int i = 0; i < 3; i++) {
-    uint8_t *handle = footer + 24 * i;
-    kv_put_u64(handle + 16, seal_stored(file, kv_get_u64(handle), kv_get_u64(handle + 8)));
-  }
-  kv_put_u64(footer + 112,
-             kv_hash_seeded(kv_slice_of(footer, 112), kv_hash_place(place.uuid, place.id, offset)));
-}
-
 /* ---- Any bytes */
+
+static const struct kv_table_place place = {"0123456789abcde", FILE_ID};
 
 /* The manifest agrees with the file, as far as that says anything. */
 static void describe(struct kv_slice file, struct kv_file_info *info) {
@@ -203,7 +160,7 @@ static void run_bytes(struct fuzz *in, struct stage *stage, bool sealed) {
   struct kv_buf file;
   kv_buf_init(&file);
   kv_buf_append(&file, rest.data, rest.size);
-  if (sealed) seal(&file);
+  if (sealed) fuzz_seal_table(&file, &place);
   stage_ok(stage, kv_table_make_dir(&stage->config, &stage->err));
   stage_replace_file(stage, FILE_ID, kv_buf_slice(&file));
   describe(kv_buf_slice(&file), &stage->info);
