@@ -167,6 +167,10 @@ static kv_status reserve_added(struct kv_job *job, struct kv_err *err) {
 
 /* ---- Output */
 
+static const char *kind_name(const struct kv_job *job) {
+  return job->kind == KV_JOB_FLUSH ? "flush" : "compaction";
+}
+
 static struct kv_open_files *open_files(const struct kv_job *job) {
   return kv_cache_files(kv_family_cache(job->view->family));
 }
@@ -196,11 +200,23 @@ static kv_status finish_file(struct kv_job *job, struct kv_err *err) {
   return KV_OK;
 }
 
+/* What the writer takes for misuse is then the input's fault: its blocks are checked one by one, not the
+** order of all their keys. */
+static kv_status add_to_file(struct kv_job *job, const struct kv_iter *entry, struct kv_err *err) {
+  struct kv_err inner;
+  kv_status status =
+      kv_table_writer_add(job->writer, entry->key, entry->value, entry->deleted, &inner);
+  if (status == KV_MISUSE)
+    return kv_fail(err, KV_CORRUPT, "input of the %s up to commit %llu: %s", kind_name(job),
+                   (unsigned long long)job->edit.flushed_seq, inner.text);
+  if (status != KV_OK && err) *err = inner;
+  return status;
+}
+
 static kv_status emit(struct kv_job *job, const struct kv_iter *entry, struct kv_err *err) {
   kv_status status = KV_OK;
   if (!job->writer) status = begin_file(job, err);
-  if (status == KV_OK)
-    status = kv_table_writer_add(job->writer, entry->key, entry->value, entry->deleted, err);
+  if (status == KV_OK) status = add_to_file(job, entry, err);
   if (status != KV_OK) return status;
   kv_digest_add(&job->emitted, entry->key, entry->value, entry->deleted);
   if (kv_table_writer_bytes(job->writer) < job->file_bytes_max) return KV_OK;
@@ -246,7 +262,7 @@ static kv_status compare_digests(const struct kv_job *job, struct kv_err *err) {
       err, KV_CORRUPT,
       "%s up to commit %llu: %llu entries (sum %016llx) were written, %llu (%016llx) read "
       "back",
-      job->kind == KV_JOB_FLUSH ? "flush" : "compaction", (unsigned long long)job->edit.flushed_seq,
+      kind_name(job), (unsigned long long)job->edit.flushed_seq,
       (unsigned long long)emitted->entries, (unsigned long long)emitted->sum,
       (unsigned long long)read->entries, (unsigned long long)read->sum);
 }
