@@ -35,7 +35,8 @@ static kv_status report(struct check *check, uint64_t file, kv_status found,
 
 /* Whether the status says something of the data: the others end the check. */
 static bool is_finding(kv_status status) {
-  return status == KV_CORRUPT || status == KV_IO || status == KV_MISSING || status == KV_VERSION;
+  return status == KV_CORRUPT || status == KV_IO || status == KV_DENIED || status == KV_MISSING ||
+         status == KV_VERSION;
 }
 
 /* Turns a finding into a report; any other failure is the check's. */

@@ -32,10 +32,13 @@ typedef kv_status (*kv_list_fn)(void *ctx, const char *name);
 
 /* What an implementation provides. Paths are NUL-terminated, borrowed for the call. Names, numbers and
 ** the operating system's own text go into err. Statuses: KV_MISSING when the file or directory is not
-** there, KV_FULL for no space, KV_BUSY for "exists already", KV_IO for everything else, KV_NOMEM. */
+** there, KV_FULL for no space, KV_BUSY for "exists already", KV_DENIED for what permissions or a read-only
+** file system forbid, KV_IO for everything else, KV_NOMEM.
+** What is created, opened, locked or removed lies in a real directory: one that is a symbolic link is
+** KV_DENIED. (Whoever moves a database to another place links to the database file, or mounts.) */
 struct kv_env_ops {
-  /* Creates a file that must not exist (O_EXCL|O_NOFOLLOW|O_CLOEXEC, mode as `like_path`'s file when not
-  ** NULL, else 0644) and takes its lock, which the handle keeps until it is closed or its process dies: as
+  /* Creates a file that must not exist (O_EXCL|O_NOFOLLOW|O_CLOEXEC, mode, and for root owner too, as
+  ** `like_path`'s file when not NULL, else 0644) and takes its lock, which the handle keeps until it is closed or its process dies: as
   ** long as the fate of the file is open, its maker keeps the handle (invariant 5, Orphans). Under its name
   ** it is locked from the first: until then it is called <path>.new, which a process that dies there leaves
   ** behind. */
@@ -64,8 +67,8 @@ struct kv_env_ops {
   /* Gives a file another name on the same file system, at once; KV_BUSY when that is taken. */
   kv_status (*rename)(struct kv_env *env, const char *from, const char *to, struct kv_err *err);
   kv_status (*remove)(struct kv_env *env, const char *path, struct kv_err *err);
-  /* KV_OK too when it is there already and is a real directory (no link). Mode from `like_path`'s file,
-  ** with search permission where it has read permission. */
+  /* KV_OK too when it is there already and is a real directory (no link). Mode and owner from `like_path`'s
+  ** file, as above, with search permission where it has read permission. */
   kv_status (*make_dir)(struct kv_env *env, const char *path, const char *like_path,
                         struct kv_err *err);
   /* KV_BUSY when it is not empty. */

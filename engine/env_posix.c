@@ -3,8 +3,12 @@
 ** Files are created exclusively, written once and never opened for writing again. A file whose
 ** write or sync failed is abandoned: what the kernel kept of it is unknown (a second fsync may
 ** report success although pages were dropped), so every later call on it fails. Reading trusts
-** nothing about the path: links are not followed, and O_NONBLOCK keeps the open of a FIFO or a
-** device from waiting until fstat has shown that it is no regular file.
+** nothing about the path: links are not followed, neither the last name of it nor the directory that the file
+** lies in, so that a path below a data directory leads nowhere else; and O_NONBLOCK keeps the open of a FIFO or
+** a device from waiting until fstat has shown that it is no regular file.
+**
+** What root makes beside a database belongs to the database's owner, as the files that SQLite makes there do:
+** else its owner could not read them.
 **
 ** The lock of a file is flock's: it belongs to the open file, not to the process, so that two handles of
 ** one process exclude each other too, and the kernel lets it go when the process dies. Where a file system
@@ -15,6 +19,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -58,6 +63,11 @@ static kv_status refuse(struct kv_err *err, const char *verb, const char *path, 
     case EFBIG:
       status = KV_FULL;
       break;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      status = KV_DENIED;
+      break;
     case ENOENT:
       status = KV_MISSING;
       break;
@@ -92,12 +102,38 @@ static struct posix_file *file_new(const char *path) {
   return file;
 }
 
-/* The permissions that a new file takes over. */
-static kv_status mode_like(const char *like_path, mode_t *mode, struct kv_err *err) {
-  struct stat info;
-  if (stat(like_path, &info)) return refuse(err, "look at", like_path, errno);
-  *mode = info.st_mode & 0777;
+/* The owner and the permissions that a new file takes over: those of like_path's file, else `mode`. */
+static kv_status look_at_like(const char *like_path, mode_t mode, struct stat *like,
+                              struct kv_err *err) {
+  *like = (struct stat){.st_mode = mode};
+  if (like_path && stat(like_path, like)) return refuse(err, "look at", like_path, errno);
+  like->st_mode &= 0777;
   return KV_OK;
+}
+
+/* The umask must not take away what the database file grants; a directory keeps the bit by which its files get
+** its group. An owner that cannot be set is no failure. */
+static kv_status make_like(int fd, const char *path, const struct stat *like, struct kv_err *err) {
+  struct stat made;
+  if (fstat(fd, &made)) return refuse(err, "look at", path, errno);
+  if (geteuid() == 0 && fchown(fd, like->st_uid, like->st_gid)) errno = 0;
+  if (fchmod(fd, like->st_mode | (made.st_mode & S_ISGID)))
+    return refuse(err, "set the mode of", path, errno);
+  return KV_OK;
+}
+
+/* The directory that the path leads through last must be none that is only linked to. */
+static kv_status refuse_linked_dir(const char *path, struct kv_err *err) {
+  char dir[PATH_MAX];
+  const char *slash = strrchr(path, '/');
+  size_t size = slash ? (size_t)(slash - path) : 0;
+  struct stat info;
+  if (!size || size >= sizeof dir)
+    return KV_OK; /* too long a path is an error of the call itself */
+  memcpy(dir, path, size);
+  dir[size] = 0;
+  if (lstat(dir, &info) || !S_ISLNK(info.st_mode)) return KV_OK;
+  return kv_fail(err, KV_DENIED, "%s is a symbolic link, which is not followed", dir);
 }
 
 static int lock_retrying(int fd) {
@@ -120,28 +156,27 @@ static kv_status posix_rename(struct kv_env *env, const char *from, const char *
 
 /* Locked and with its mode under the name that nobody looks at. Somebody may take it for left behind all the
 ** same, before it is locked, and remove it: then it counts as one that was there already. */
-static kv_status settle_new(const struct posix_file *file, const char *like_path, mode_t mode,
+static kv_status settle_new(const struct posix_file *file, const struct stat *like,
                             struct kv_err *err) {
   struct stat info;
   bool taken = lock_retrying(file->fd) && errno == EWOULDBLOCK;
   if (!taken && fstat(file->fd, &info)) return refuse(err, "look at", file->path, errno);
   if (taken || !info.st_nlink)
     return kv_fail(err, KV_BUSY, "%s was removed while it was made", file->path);
-  /* The umask must not take away what the database file grants. */
-  if (!like_path || !fchmod(file->fd, mode)) return KV_OK;
-  return refuse(err, "set the mode of", file->path, errno);
+  return like ? make_like(file->fd, file->path, like, err) : KV_OK;
 }
 
 /* As <path>.new, in `made`; renamed when all is well, so that under its own name it is locked from the
 ** first. */
 static kv_status open_new(struct posix_file *file, const char *made, const char *like_path,
                           struct kv_err *err) {
-  mode_t mode = 0644;
-  kv_status status = like_path ? mode_like(like_path, &mode, err) : KV_OK;
+  struct stat like;
+  kv_status status = look_at_like(like_path, 0644, &like, err);
+  if (status == KV_OK) status = refuse_linked_dir(file->path, err);
   if (status != KV_OK) return status;
-  file->fd = open_retrying(made, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+  file->fd = open_retrying(made, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, like.st_mode);
   if (file->fd < 0) return refuse(err, "create", file->path, errno);
-  status = settle_new(file, like_path, mode, err);
+  status = settle_new(file, like_path ? &like : NULL, err);
   if (status == KV_OK) status = posix_rename(NULL, made, file->path, err);
   if (status == KV_OK) return KV_OK;
   if (status != KV_MISSING) unlink(made);
@@ -213,10 +248,11 @@ static void posix_close_write(struct kv_write_file *file) {
 }
 
 static kv_status open_regular(struct posix_file *file, struct kv_err *err) {
+  kv_status status = refuse_linked_dir(file->path, err);
+  if (status != KV_OK) return status;
   file->fd = open_retrying(file->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
   if (file->fd < 0) return refuse(err, "open", file->path, errno);
   struct stat info;
-  kv_status status = KV_OK;
   if (fstat(file->fd, &info)) {
     status = refuse(err, "look at", file->path, errno);
   } else if (!S_ISREG(info.st_mode)) {
@@ -365,15 +401,17 @@ static kv_status posix_exists(struct kv_env *env, const char *path, bool *there,
 
 static kv_status posix_remove(struct kv_env *env, const char *path, struct kv_err *err) {
   (void)env;
+  kv_status status = refuse_linked_dir(path, err);
+  if (status != KV_OK) return status;
   return unlink(path) ? refuse(err, "remove", path, errno) : KV_OK;
 }
 
-/* Gives a directory that was just made its mode, through a handle: the path could be a link by
+/* Gives a directory that was just made its owner and mode, through a handle: the path could be a link by
 ** now. */
-static kv_status set_dir_mode(const char *path, mode_t mode, struct kv_err *err) {
+static kv_status settle_dir(const char *path, const struct stat *like, struct kv_err *err) {
   int fd = open_retrying(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
   if (fd < 0) return refuse(err, "open", path, errno);
-  kv_status status = fchmod(fd, mode) ? refuse(err, "set the mode of", path, errno) : KV_OK;
+  kv_status status = make_like(fd, path, like, err);
   close(fd);
   return status;
 }
@@ -382,21 +420,23 @@ static kv_status check_dir(const char *path, struct kv_err *err) {
   struct stat info;
   if (lstat(path, &info)) return refuse(err, "look at", path, errno);
   if (S_ISDIR(info.st_mode)) return KV_OK;
+  if (S_ISLNK(info.st_mode))
+    return kv_fail(err, KV_DENIED, "%s is a symbolic link, which is not followed", path);
   return kv_fail(err, KV_IO, "%s is not a directory", path);
 }
 
 static kv_status posix_make_dir(struct kv_env *env, const char *path, const char *like_path,
                                 struct kv_err *err) {
   (void)env;
-  mode_t mode = 0644;
-  kv_status status = like_path ? mode_like(like_path, &mode, err) : KV_OK;
+  struct stat like;
+  kv_status status = look_at_like(like_path, 0644, &like, err);
   if (status != KV_OK) return status;
   /* Search where there is reading; the owner, who is to create files in it, has every right. */
-  mode |= (mode & 0444) >> 2 | S_IRWXU;
-  if (mkdir(path, mode)) {
+  like.st_mode |= (like.st_mode & 0444) >> 2 | S_IRWXU;
+  if (mkdir(path, like.st_mode)) {
     return errno == EEXIST ? check_dir(path, err) : refuse(err, "make directory", path, errno);
   }
-  if (like_path) status = set_dir_mode(path, mode, err);
+  if (like_path) status = settle_dir(path, &like, err);
   if (status != KV_OK) rmdir(path);
   return status;
 }

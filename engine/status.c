@@ -46,6 +46,8 @@ const char *kv_status_name(kv_status status) {
       return "nomem";
     case KV_IO:
       return "io";
+    case KV_DENIED:
+      return "denied";
     case KV_FULL:
       return "full";
     case KV_BUSY:

@@ -12,10 +12,11 @@
 
 typedef enum KV_MUST_CHECK_TYPE kv_status {
   KV_OK = 0,
-  KV_NOMEM,    /* an allocation failed; the object is unchanged unless its header says otherwise */
-  KV_IO,       /* the operating system refused a read, write or sync */
-  KV_FULL,     /* no space, or a size limit of the file system */
-  KV_BUSY,     /* somebody else needs it still, or was faster: not damage, try later */
+  KV_NOMEM, /* an allocation failed; the object is unchanged unless its header says otherwise */
+  KV_IO,    /* the operating system refused a read, write or sync */
+  KV_DENIED, /* the operating system allows it only to others: permissions, a read-only file system */
+  KV_FULL,   /* no space, or a size limit of the file system */
+  KV_BUSY,   /* somebody else needs it still, or was faster: not damage, try later */
   KV_CORRUPT,  /* bytes that cannot be what was written */
   KV_MISSING,  /* a file that the manifest names is not there: not called damage */
   KV_MISUSE,   /* the caller broke the contract, or passed a value out of range */

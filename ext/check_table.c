@@ -58,8 +58,8 @@ static void append_problem(struct colfam_list *list, uint64_t file, sqlite3_int6
 static int settle(struct check *check, kv_status status, const struct kv_err *err,
                   sqlite3_int64 position) {
   if (status == KV_OK) return SQLITE_OK;
-  bool damage =
-      status == KV_CORRUPT || status == KV_MISSING || status == KV_IO || status == KV_VERSION;
+  bool damage = status == KV_CORRUPT || status == KV_MISSING || status == KV_IO ||
+                status == KV_DENIED || status == KV_VERSION;
   if (!damage) return colfam_code(status);
   append_problem(check->list, 0, position, err->text);
   return check->list->rc;

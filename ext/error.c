@@ -21,6 +21,7 @@ int colfam_code(kv_status status) {
       return SQLITE_BUSY;
     case KV_CORRUPT:
       return SQLITE_CORRUPT_VTAB;
+    case KV_DENIED:
     case KV_MISSING:
       return SQLITE_CANTOPEN;
     case KV_MISUSE:

@@ -293,11 +293,39 @@ START_TEST(make_dir_refuses_links_and_others) {
   ck_assert_int_eq(symlink("d", "link"), 0);
   ck_assert_int_eq(symlink("nowhere", "dangling"), 0);
   ck_assert_int_eq(mkfifo("fifo", 0600), 0);
-  ck_assert_int_eq(kv_env_make_dir(env, "link", NULL, &err), KV_IO);
-  ck_assert_ptr_nonnull(strstr(err.text, "link is not a directory"));
-  ck_assert_int_eq(kv_env_make_dir(env, "dangling", NULL, &err), KV_IO);
+  ck_assert_int_eq(kv_env_make_dir(env, "link", NULL, &err), KV_DENIED);
+  ck_assert_ptr_nonnull(strstr(err.text, "link is a symbolic link"));
+  ck_assert_int_eq(kv_env_make_dir(env, "dangling", NULL, &err), KV_DENIED);
   ck_assert_int_eq(kv_env_make_dir(env, "fifo", NULL, &err), KV_IO);
   ck_assert_int_eq(kv_env_make_dir(env, "none/d", NULL, &err), KV_MISSING);
+}
+END_TEST
+
+/* Also for a file that is there, of the right kind: what is behind the link belongs to somebody else. */
+START_TEST(directory_that_is_a_link_is_denied) {
+  struct kv_write_file *made = NULL;
+  struct kv_file_lock *lock = NULL;
+  OK(kv_env_make_dir(env, "d", NULL, &err));
+  put("d/a", "bytes");
+  ck_assert_int_eq(symlink("d", "link"), 0);
+  ck_assert_int_eq(open_status("link/a"), KV_DENIED);
+  ck_assert_ptr_nonnull(strstr(err.text, "link is a symbolic link"));
+  ck_assert_int_eq(kv_env_create(env, "link/b", NULL, &made, &err), KV_DENIED);
+  ck_assert_int_eq(kv_env_lock(env, "link/a", &lock, &err), KV_DENIED);
+  ck_assert_int_eq(kv_env_remove(env, "link/a", &err), KV_DENIED);
+  ck_assert_int_eq(open_status("d/a"), KV_OK);
+}
+END_TEST
+
+/* A group may share a database in a directory whose files get that group. */
+START_TEST(make_dir_keeps_the_bit_that_hands_on_the_group) {
+  put("like", "");
+  ck_assert_int_eq(chmod("like", 0660), 0);
+  ck_assert_int_eq(chmod(".", 02770), 0);
+  OK(kv_env_make_dir(env, "d", "like", &err));
+  struct stat info;
+  ck_assert_int_eq(stat("d", &info), 0);
+  ck_assert_int_eq(info.st_mode & 07777, 02770);
 }
 END_TEST
 
@@ -357,6 +385,8 @@ int main(void) {
   tcase_add_test(tests, refused_read_is_io);
   tcase_add_test(tests, make_dir_gives_search_where_there_is_reading);
   tcase_add_test(tests, make_dir_refuses_links_and_others);
+  tcase_add_test(tests, directory_that_is_a_link_is_denied);
+  tcase_add_test(tests, make_dir_keeps_the_bit_that_hands_on_the_group);
   tcase_add_test(tests, list_dir_refuses_links_and_files);
   tcase_add_test(tests, sync_dir_of_a_file_is_io);
   tcase_add_test(tests, too_many_open_files_is_io);
