@@ -1,7 +1,8 @@
 /* The parts of a table file outside its data blocks (FORMAT.md, Table file): the trailer of stored
 ** blocks, fences, properties and footer, encoded and decoded side by side.
 ** Invariants: nothing from a file is believed before its checksum is right, and even then every length
-** and offset is bounded before use; zstd never gets more room than the stated, bounded size.
+** and offset is bounded before use; zstd never gets more room than the stated size, which is bounded by the
+** bytes that are stored.
 ** Thread rule: pure functions. */
 #include "table_format.h"
 
@@ -19,6 +20,7 @@
 /* ---- Stored block */
 
 enum compression { STORED_RAW, STORED_ZSTD };
+#define SKIPPABLE_HEADER_BYTES ((size_t)8)
 
 static uint64_t place_seed(const struct kv_table_place *place, uint64_t offset) {
   return kv_hash_place(place->uuid, place->id, offset);
@@ -61,6 +63,19 @@ static kv_status append_compressed(struct kv_buf *out, struct kv_slice raw, int 
   return zstd_out_of_memory(result) ? kv_fail_nomem(err) : KV_OK;
 }
 
+/* The payload is filled up with a frame that decompression skips, until it justifies the raw size. */
+static void append_padding(struct kv_buf *out, size_t start, size_t raw_size) {
+  size_t stored = out->size - start + KV_TABLE_TRAILER_BYTES;
+  size_t wanted = (raw_size + KV_TABLE_RATIO_MAX - 1) / KV_TABLE_RATIO_MAX;
+  if (raw_size <= KV_TABLE_RAW_BYTES_FREE || stored >= wanted) return;
+  size_t zeros =
+      wanted - stored > SKIPPABLE_HEADER_BYTES ? wanted - stored - SKIPPABLE_HEADER_BYTES : 0;
+  kv_buf_append_u32(out, ZSTD_MAGIC_SKIPPABLE_START);
+  kv_buf_append_u32(out, (uint32_t)zeros);
+  uint8_t *room = kv_buf_extend(out, zeros);
+  if (room) memset(room, 0, zeros);
+}
+
 kv_status kv_stored_append(struct kv_buf *out, struct kv_slice raw, int level,
                            struct ZSTD_CCtx_s *zstd, const struct kv_table_place *place,
                            uint64_t offset, uint64_t *checksum, struct kv_err *err) {
@@ -74,7 +89,10 @@ kv_status kv_stored_append(struct kv_buf *out, struct kv_slice raw, int level,
     kv_status status = append_compressed(out, raw, level, zstd, &compressed, err);
     if (status) return status;
   }
-  if (!compressed) kv_buf_append(out, raw.data, raw.size);
+  if (compressed)
+    append_padding(out, start, raw.size);
+  else
+    kv_buf_append(out, raw.data, raw.size);
   kv_buf_append_byte(out, compressed ? STORED_ZSTD : STORED_RAW);
   kv_buf_append_u32(out, (uint32_t)raw.size);
   if (out->status) return kv_fail_nomem(err);
@@ -105,6 +123,10 @@ kv_status kv_stored_check(struct kv_stored *stored, struct kv_slice bytes,
   return status ? status : kv_stored_parse(stored, bytes, place, offset, err);
 }
 
+static bool is_justified(size_t raw_size, size_t stored_size) {
+  return raw_size <= KV_TABLE_RAW_BYTES_FREE || raw_size / KV_TABLE_RATIO_MAX <= stored_size;
+}
+
 kv_status kv_stored_parse(struct kv_stored *stored, struct kv_slice bytes,
                           const struct kv_table_place *place, uint64_t offset, struct kv_err *err) {
   if (bytes.size < KV_TABLE_TRAILER_BYTES) return bad_block(place, offset, "too short", err);
@@ -118,6 +140,9 @@ kv_status kv_stored_parse(struct kv_stored *stored, struct kv_slice bytes,
   if (stored->raw_size > KV_TABLE_RAW_BYTES_MAX) return bad_block(place, offset, "too large", err);
   if (!stored->compressed && stored->raw_size != payload_size) {
     return bad_block(place, offset, "wrong size", err);
+  }
+  if (!is_justified(stored->raw_size, bytes.size)) {
+    return bad_block(place, offset, "more bytes than its size can hold", err);
   }
   if (stored->compressed &&
       ZSTD_getFrameContentSize(bytes.data, payload_size) != stored->raw_size) {

@@ -19,6 +19,11 @@
 #define KV_TABLE_VALUE_BYTES_MAX ((size_t)1 << 30)
 #define KV_TABLE_RAW_BYTES_MAX (KV_TABLE_VALUE_BYTES_MAX + ((size_t)1 << 20)) /* of any block */
 
+/* What a stored block may decompress to, so that a small hostile file cannot ask for much memory: so many
+** bytes whatever its size, and so many times its size. */
+#define KV_TABLE_RAW_BYTES_FREE ((size_t)64 << 10)
+#define KV_TABLE_RATIO_MAX ((size_t)1024)
+
 /* Whose bytes they are; with the offset this seeds every checksum. */
 struct kv_table_place {
   uint8_t uuid[16];
@@ -33,7 +38,8 @@ struct ZSTD_CCtx_s *kv_compressor_new(void);
 void kv_compressor_free(struct ZSTD_CCtx_s *zstd);
 
 /* Appends `raw`, which will stand at `offset` of the file, compressed at `level` (0: not) when that saves
-** an eighth. *checksum as in the trailer. KV_FULL above KV_TABLE_RAW_BYTES_MAX. */
+** an eighth, and then padded to what the ratio asks for. *checksum as in the trailer. KV_FULL above
+** KV_TABLE_RAW_BYTES_MAX. */
 kv_status kv_stored_append(struct kv_buf *out, struct kv_slice raw, int level,
                            struct ZSTD_CCtx_s *zstd, const struct kv_table_place *place,
                            uint64_t offset, uint64_t *checksum, struct kv_err *err);
@@ -41,7 +47,7 @@ kv_status kv_stored_append(struct kv_buf *out, struct kv_slice raw, int level,
 /* A stored block whose checksum was found right; payload is borrowed from the stored bytes. */
 struct kv_stored {
   struct kv_slice payload;
-  size_t raw_size; /* bounded by KV_TABLE_RAW_BYTES_MAX */
+  size_t raw_size; /* bounded by KV_TABLE_RAW_BYTES_MAX and the stored size */
   bool compressed;
   uint64_t checksum;
 };

@@ -6,7 +6,7 @@
 ** what is in a block is taken as it comes, and its structure alone is checked.
 ** Invariant 7 (engine/README.md): a failure is a status, never KV_TABLE_NONE.
 ** Nothing is allocated by a length that was not verified: stored sizes are bounded by the file's size,
-** plain sizes by KV_TABLE_RAW_BYTES_MAX.
+** plain sizes by the stored ones (table_format.h).
 ** Thread rule: an open table is read-only; any thread. */
 #include "table_read.h"
 

@@ -165,6 +165,44 @@ START_TEST(hostile_frames_stay_in_their_room) {
 }
 END_TEST
 
+/* Zeros shrink to next to nothing: the writer pads what the reader would not believe. */
+START_TEST(block_of_zeros_is_padded_to_what_it_may_hold) {
+  static const size_t sizes[] = {100, 64 << 10, (64 << 10) + 1, 1 << 20, (20 << 20) + 7};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    uint8_t *raw = calloc(1, sizes[i]), *back = malloc(sizes[i]);
+    struct kv_buf bytes;
+    struct kv_stored stored;
+    store(&bytes, kv_slice_of(raw, sizes[i]), 3, 5);
+    ck_assert_uint_lt(bytes.size, 100 + sizes[i] / KV_TABLE_RATIO_MAX);
+    ok(check(&bytes, 5, &stored));
+    ok(kv_stored_decode(&stored, back, &place, 5, &err));
+    ck_assert_int_eq(memcmp(raw, back, sizes[i]), 0);
+    free(raw);
+    free(back);
+    kv_buf_release(&bytes);
+  }
+}
+END_TEST
+
+/* The frame alone, as no writer leaves it: refused before any memory is asked for. */
+START_TEST(block_that_holds_more_than_its_size_justifies_is_refused) {
+  size_t size = 20 << 20;
+  uint8_t *raw = calloc(1, size);
+  struct kv_buf bytes;
+  struct kv_stored stored;
+  store(&bytes, kv_slice_of(raw, size), 3, 5);
+  size_t frame = 0;
+  while (memcmp(bytes.data + frame, "\x50\x2a\x4d\x18", 4) != 0) frame++;
+  memmove(bytes.data + frame, bytes.data + bytes.size - 13, 13);
+  bytes.size = frame + 13;
+  seal(&bytes, 5);
+  ck_assert_int_eq(check(&bytes, 5, &stored), KV_CORRUPT);
+  ck_assert_ptr_nonnull(strstr(err.text, "more bytes than its size can hold"));
+  free(raw);
+  kv_buf_release(&bytes);
+}
+END_TEST
+
 START_TEST(stored_block_above_the_limit_is_full) {
   struct kv_buf out;
   uint64_t checksum;
@@ -598,6 +636,8 @@ int main(void) {
   tcase_add_test(tests, every_cut_and_change_of_a_stored_block_is_corrupt);
   tcase_add_test(tests, stored_sizes_that_lie_are_corrupt);
   tcase_add_test(tests, hostile_frames_stay_in_their_room);
+  tcase_add_test(tests, block_of_zeros_is_padded_to_what_it_may_hold);
+  tcase_add_test(tests, block_that_holds_more_than_its_size_justifies_is_refused);
   tcase_add_test(tests, stored_block_above_the_limit_is_full);
   tcase_add_test(tests, fences_come_back_and_find);
   tcase_add_test(tests, fences_with_equal_prefixes_find);
