@@ -60,7 +60,7 @@ export COLFAM_SO COLFAM_TEST_SO CC BUILD SOURCE_FLAGS
 
 .PHONY: all demo demo-run test test-run programs programs-run unit lint format format-check clean \
         check-asan check-tsan check-valgrind fuzz fuzz-run check-fuzz fuzz-corpus fuzz-programs \
-        check-differential check-power check-mutants check-long check-long-report cov soak bench test-newest test-node
+        check-differential check-power check-damage check-mutants check-long check-long-report cov soak bench test-newest test-node
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -251,6 +251,12 @@ bench-check: $(BENCH_BIN)
 # Power loss, STATES of it in each journal mode and synchronous setting.
 check-power: $(BUILD)/tests/crash_power
 	@COLFAM_STATES=$(or $(STATES),20000) $<
+
+# Damage, MUTATIONS of it: 19 of 20 straight to the engine, one through SQL.
+MUTATIONS ?= 5000000
+check-damage: $(BUILD)/tests/test_damage $(BUILD)/tests/sql_damage
+	@bash tests/slices.sh damage $$(($(MUTATIONS) / 20 * 19))
+	@bash tests/slices.sh damage-sql $$(($(MUTATIONS) / 20))
 
 # The rules that keep what is committed, one at a time switched off: each must be found missing.
 check-mutants: $(BUILD)/tests/crash_power

@@ -440,7 +440,10 @@ static int take_meta(struct colfam_catalog *catalog, sqlite3_stmt *row, struct c
     *seen |= SEEN_UUID;
     return SQLITE_OK;
   }
-  if (sqlite3_column_type(row, 1) != SQLITE_INTEGER) return SQLITE_OK;
+  bool is_integer = sqlite3_column_type(row, 1) == SQLITE_INTEGER;
+  if (!is_integer && strcmp(name, "seal") == 0)
+    return damaged(catalog, "cfmeta", "the seal is no integer", message);
+  if (!is_integer) return SQLITE_OK;
   if (strcmp(name, "flushed_seq") == 0) meta->flushed.seq = (uint64_t)number, *seen |= SEEN_SEQ;
   if (strcmp(name, "flushed_nonce") == 0)
     meta->flushed.nonce = (uint64_t)number, *seen |= SEEN_NONCE;

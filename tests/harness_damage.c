@@ -1,6 +1,7 @@
 /* See harness_damage.h. */
 #include "harness_damage.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,8 @@ static const char *const reads[] = {
     "SELECT EXISTS (SELECT 1 FROM t WHERE k = 148), EXISTS (SELECT 1 FROM t WHERE k = 1000)",
     "SELECT k FROM t WHERE k BETWEEN 60 AND 75",
     "SELECT min(k), max(k) FROM t",
+    "SELECT k, v FROM t WHERE colfam_keys = '[3, 10, 64, 148, 300, 999]'",
+    "SELECT count(*), count(v), sum(k) FROM t WHERE k > 0",
 };
 _Static_assert(sizeof reads / sizeof *reads == DAMAGE_READS, "as the header says");
 
@@ -79,6 +82,25 @@ int damage_check(sqlite3 *db, int code, const char *name, const char *what) {
     sqlite3_free(rows);
   }
   return failed;
+}
+
+void damage_judge(sqlite3 *db, struct damage_verdict *verdict) {
+  *verdict = (struct damage_verdict){0};
+  for (int i = 0; i < DAMAGE_READS; i++) {
+    int rc;
+    char *rows = try_query(db, reads[i], &rc);
+    if (!rows) {
+      verdict->failed++;
+      verdict->code = rc;
+      if (!verdict->wrong)
+        snprintf(verdict->what, sizeof verdict->what, "%s: %s", reads[i], sqlite3_errmsg(db));
+    } else if (strcmp(rows, right_rows[i]) == 0) {
+      verdict->right++;
+    } else if (!verdict->wrong++) {
+      snprintf(verdict->what, sizeof verdict->what, "%s: %.300s", reads[i], rows);
+    }
+    sqlite3_free(rows);
+  }
 }
 
 void damage_others_work(sqlite3 *db) {
