@@ -24,8 +24,8 @@ bool colfam_conn_hides(struct colfam_conn *conn, const char *table) {
 /* One identifier at *text, quoted or bare, into `into` (as long as the text); false when there is none. */
 static bool take_name(const char **text, char *into) {
   const char *p = *text;
-  char quote = *p == '[' ? ']' : *p;
-  if (quote == '"' || quote == '`' || quote == '\'' || quote == ']') {
+  if (*p == '"' || *p == '`' || *p == '\'' || *p == '[') {
+    char quote = *p == '[' ? ']' : *p;
     for (p++;; p++) {
       if (!*p) return false;
       if (*p == quote && (quote == ']' || p[1] != quote)) break;

@@ -193,25 +193,9 @@ static int drops_filter(sqlite3_vtab_cursor *cursor, int idx_num, const char *id
   return SQLITE_OK;
 }
 
-static int drops_next(sqlite3_vtab_cursor *cursor) {
-  (void)cursor;
-  return SQLITE_OK;
-}
-
 static int drops_eof(sqlite3_vtab_cursor *cursor) {
   (void)cursor;
   return 1;
-}
-
-static int drops_column(sqlite3_vtab_cursor *cursor, sqlite3_context *context, int column) {
-  (void)cursor, (void)context, (void)column;
-  return SQLITE_OK;
-}
-
-static int drops_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *rowid) {
-  (void)cursor;
-  *rowid = 0;
-  return SQLITE_OK;
 }
 
 /* Writing to it joins the transaction and changes nothing. */
@@ -320,6 +304,7 @@ static int drops_rollback_to(sqlite3_vtab *vtab, int index) {
   return SQLITE_OK;
 }
 
+/* It has no rows: nothing is asked of one. */
 static const sqlite3_module drops_module = {
     .iVersion = 2,
     .xCreate = drops_connect,
@@ -330,10 +315,7 @@ static const sqlite3_module drops_module = {
     .xOpen = drops_open,
     .xClose = drops_close,
     .xFilter = drops_filter,
-    .xNext = drops_next,
     .xEof = drops_eof,
-    .xColumn = drops_column,
-    .xRowid = drops_rowid,
     .xUpdate = drops_update,
     .xBegin = drops_begin,
     .xSync = drops_sync,

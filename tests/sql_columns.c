@@ -54,9 +54,26 @@ enum { CONSTANTS = sizeof constants / sizeof *constants };
 
 /* ---- Types */
 
-static const char *const types[] = {
-    "",     "TEXT",     "INT",   "INTEGER",          "REAL", "NUMERIC", "BLOB", "VARCHAR(10)",
-    "DATE", "\"text\"", "[INT]", "DOUBLE PRECISION", "JSON", "BOOLEAN", "ANY",  "CHARINT(1)"};
+static const char *const types[] = {"",
+                                    "TEXT",
+                                    "INT",
+                                    "INTEGER",
+                                    "REAL",
+                                    "NUMERIC",
+                                    "BLOB",
+                                    "VARCHAR(10)",
+                                    "DATE",
+                                    "\"text\"",
+                                    "[INT]",
+                                    "DOUBLE PRECISION",
+                                    "JSON",
+                                    "BOOLEAN",
+                                    "ANY",
+                                    "CHARINT(1)",
+                                    "DEC(10, -2)",
+                                    "NUM(+1.5)",
+                                    "REAL(.5, 3)",
+                                    "TEXT(0x10)"};
 enum { TYPES = sizeof types / sizeof *types };
 
 static void insert_constants(void) {

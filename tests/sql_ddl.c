@@ -133,6 +133,9 @@ START_TEST(drop_beside_something_named_colfam_drops) {
   }
   ddl_make_table(db, "t", 3);
   int files = ddl_files();
+  sql_rows(db, "SELECT rowid, * FROM colfam_drops ORDER BY dropped", "");
+  sql_rows(db, "SELECT k FROM t WHERE k NOT IN (SELECT dropped FROM colfam_drops) LIMIT 1", "1");
+  sql_ok(db, "UPDATE colfam_drops SET dropped = 1; DELETE FROM colfam_drops");
   sql_ok(db, "DROP TABLE t; CREATE VIRTUAL TABLE t USING colfam(k); INSERT INTO t VALUES(1)");
   ck_assert_int_lt(ddl_files(), files);
 }

@@ -187,6 +187,13 @@ START_TEST(may_exist_takes_names_as_sql_does) {
              "CREATE VIRTUAL TABLE Plain USING colfam(k PRIMARY KEY); INSERT INTO plain VALUES(1)");
   sql_rows(db, "SELECT colfam_may_exist('\"odd \"\"name\"', 1)", "1");
   sql_rows(db, "SELECT colfam_may_exist('main.\"odd \"\"name\"', 1)", "1");
+  sql_rows(db, "SELECT colfam_may_exist('[odd \"name]', 1), colfam_may_exist('`odd \"name`', 1)",
+           "1|1");
+  sql_rows(db, "SELECT colfam_may_exist('''plain''', 1), colfam_may_exist('main.`plain`', 1)",
+           "1|1");
+  sql_fails(db, "SELECT colfam_may_exist(']plain]', 1)", SQLITE_ERROR, "no such table: ]plain]");
+  sql_fails(db, "SELECT colfam_may_exist('[plain', 1)", SQLITE_ERROR, "is no table name");
+  sql_fails(db, "SELECT colfam_may_exist('\"plain\"x', 1)", SQLITE_ERROR, "is no table name");
   sql_rows(db, "SELECT colfam_may_exist('PLAIN', 1), colfam_may_exist('MAIN.plain', 1)", "1|1");
 }
 END_TEST
@@ -419,6 +426,11 @@ START_TEST(files_writes_keys_as_sql_literals) {
              "(1e300), (9007199254740993), (-9223372036854775808);"
              "INSERT INTO d(d) VALUES('flush')");
   sql_rows(db, "SELECT smallest, largest FROM colfam_files('d')", "-9223372036854775808|1.0e+300");
+  sql_ok(db, "CREATE VIRTUAL TABLE e USING colfam(a PRIMARY KEY);"
+             "INSERT INTO e VALUES(-9e999), (0.1 + 0.2); INSERT INTO e(e) VALUES('flush')");
+  sql_rows(db, "SELECT smallest, largest FROM colfam_files('e')",
+           "-9.0e+999|3.00000000000000044408e-01");
+  sql_rows(db, "SELECT 0.1 + 0.2 = 3.00000000000000044408e-01", "1");
 }
 END_TEST
 
@@ -461,6 +473,7 @@ START_TEST(files_argument_forms_and_joins) {
   sql_rows(db, "SELECT rows FROM colfam_files('t') WHERE table_name = 'main.t'", "");
   sql_rows(db, "SELECT count(*) FROM colfam_files WHERE table_name IN ('t', 'main.t')", "2");
   sql_rows(db, "SELECT (SELECT rows FROM colfam_files(n)) FROM names LIMIT 1", "100");
+  sql_rows(db, "SELECT n, f.rowid FROM names, colfam_files(n) f", "t|1\nmain.t|1\n\"t\"|1");
 }
 END_TEST
 

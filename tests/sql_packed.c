@@ -54,7 +54,12 @@ static const char *const constants[] = {"0",
                                         "x'61'",
                                         "x''",
                                         "'\"\\'",
-                                        "char(9, 10, 233, 8364, 128512)"};
+                                        "char(9, 10, 233, 8364, 128512)",
+                                        "CAST(x'eda080' AS TEXT)",
+                                        "CAST(x'eda0800a' AS TEXT)",
+                                        "CAST(x'eda08041' AS TEXT)",
+                                        "CAST(x'eda080ee8080' AS TEXT)",
+                                        "CAST(x'edb080' AS TEXT)"};
 enum { CONSTANTS = sizeof constants / sizeof *constants };
 
 static void make_tables(const char *type) {
@@ -77,6 +82,8 @@ static const char *const json_lists[] = {
     " 9223372036854775808, -9223372036854775809]",
     "[\"a\", \"A\", \"\", \"1\", \"01\", \"1.0\", \"1e1\", \"10.0\", \"b c\"]",
     "[\"\\u0061\", \"\\\"\\\\\", \"\\t\\n\\u00e9\\u20AC\\uD83D\\ude00\", \"\\/\\b\\f\\r\"]",
+    "[\"\\ud800\", \"\\uD800\\n\", \"\\ud800A\", \"\\ud800\\u0041\", \"\\ud800\\ue000\", "
+    "\"\\udc00\"]",
     "[100000, 100000.0, 1e5, 1e300, \"1.0e+300\"]",
     "\n[\t\"a\"\r,\n1 ]\n",
     "[\" 1\", \"1 \", \"+1\", \"1x\", \"0x10\", \"Infinity\"]",
@@ -298,6 +305,9 @@ static const struct {
     {"'[\"a' || char(10) || '\"]'", "an unfinished string or a control character at byte 3"},
     {"'[\"\\x\"]'", "a malformed escape"},
     {"'[\"\\u12g4\"]'", "a malformed escape"},
+    {"'[\"\\u00{0\"]'", "a malformed escape"},
+    {"'[\"\\u00\"]'", "a malformed escape"},
+    {"'[\"\\ud800\\u00\"]'", "a malformed escape"},
     {"'[\"\\'", "a malformed escape"},
     {"x'00'", "a length that is cut off at byte 0 of the blob"},
     {"x'0100000061000000'", "a length that is cut off at byte 5 of the blob"},
