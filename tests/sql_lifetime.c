@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness_copies.h"
 #include "harness_files.h"
 #include "harness_sql.h"
 
@@ -405,25 +406,11 @@ END_TEST
 
 /* ---- Two copies of the extension in one process */
 
-static sqlite3 *open_with_copy(const char *path) {
-  char *command = sqlite3_mprintf("cp '%s' '%s/copy.so'", sql_extension(), harness_dir());
-  ck_assert_int_eq(system(command), 0);
-  sqlite3_free(command);
-  sqlite3 *db;
-  ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-  sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1, NULL);
-  char *message = NULL;
-  int rc = sqlite3_load_extension(db, sql_path("copy.so"), "sqlite3_colfam_init", &message);
-  ck_assert_msg(rc == SQLITE_OK, "%s", message);
-  sqlite3_extended_result_codes(db, 1);
-  return db;
-}
-
 START_TEST(copies_write_in_turn) {
   char path[4200];
   snprintf(path, sizeof path, "%s", sql_path("app.db"));
   sqlite3 *dbs[] = {open_new(path, _i ? "delete" : "wal"), NULL};
-  dbs[1] = open_with_copy(path);
+  dbs[1] = copies_open(path, 0);
   struct harness_random random;
   harness_seed(&random, harness_seed_env(4));
   for (int i = 0; i < 120; i++) {
@@ -448,7 +435,7 @@ END_TEST
 START_TEST(cursor_of_one_copy_and_files_dropped_by_the_other) {
   char path[4200];
   snprintf(path, sizeof path, "%s", sql_path("app.db"));
-  sqlite3 *one = open_new(path, "wal"), *two = open_with_copy(path);
+  sqlite3 *one = open_new(path, "wal"), *two = copies_open(path, 0);
   for (int i = 0; i < 6; i++) {
     insert(one, 100 * i, 100 * i + 99, "v");
     flush(one);
@@ -482,7 +469,7 @@ END_TEST
 START_TEST(cursor_of_one_copy_holds_up_the_other) {
   char path[4200];
   snprintf(path, sizeof path, "%s", sql_path("app.db"));
-  sqlite3 *one = open_new(path, "delete"), *two = open_with_copy(path);
+  sqlite3 *one = open_new(path, "delete"), *two = copies_open(path, 0);
   insert(one, 0, 100, "v");
   flush(one);
   insert(one, 50, 150, "w");
