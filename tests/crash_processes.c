@@ -1,4 +1,4 @@
-/* Several processes on one bank (harness_bank.h): three write, flush and compact, two read, in
+/* Several processes on one bank (harness_bank.h): four write, flush and compact, two read, in
 ** journal modes WAL and DELETE. In the first run all end by themselves; in the second some die by
 ** SIGKILL, which a timer of processor time sends, so that they are at work when they die, and
 ** others take over from them. Afterwards both tables have the same rows, nothing deleted is back,
@@ -19,7 +19,7 @@
 #include "harness_files.h"
 #include "harness_sql.h"
 
-#define WRITERS 3
+#define WRITERS 4
 #define READERS 2
 #define PROCESSES (WRITERS + READERS)
 #define ROUNDS 60       /* of each process */

@@ -1,6 +1,8 @@
 /* An application in C that loads the extension at run time, as it is: no flag, no init name. */
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 /* The type of what SQLite gives to extensions, without its macros. */
@@ -65,6 +67,39 @@ static sqlite3_api_routines api_of_this_sqlite(void) {
   return *seen_api;
 }
 
+/* Whether a line of the process's map has the text in it. */
+static bool is_mapped(const char *text) {
+  char line[5000];
+  bool found = false;
+  FILE *maps = fopen("/proc/self/maps", "r");
+  while (maps && fgets(line, sizeof line, maps)) found = found || strstr(line, text);
+  if (maps) fclose(maps);
+  return found;
+}
+
+/* SQLite closes the libraries of a connection with it, but for those that ask to stay; whoever closes it
+** all the same does not get rid of it. */
+START_TEST(the_code_stays_when_all_have_left) {
+  for (int i = 0; i < 3; i++) {
+    sqlite3 *db = open_and_load(":memory:");
+    sql_ok(db,
+           "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY, v); INSERT INTO t VALUES (1, 2)");
+    sql_close(db);
+    ck_assert(is_mapped("colfam.so"));
+  }
+  void *library = dlopen(sql_extension(), RTLD_NOW);
+  typedef int (*init_fn)(sqlite3 *, char **, const struct sqlite3_api_routines *);
+  init_fn init = (init_fn)(uintptr_t)dlsym(library, "sqlite3_colfam_init");
+  sqlite3 *db = open_and_load(":memory:");
+  char *message = NULL;
+  (void)api_of_this_sqlite();
+  ck_assert_int_eq(init(db, &message, seen_api), SQLITE_OK_LOAD_PERMANENTLY);
+  sql_close(db);
+  for (int i = 0; i < 5; i++) dlclose(library);
+  ck_assert(is_mapped("colfam.so"));
+}
+END_TEST
+
 /* Calls an entry point of the library; it must refuse with the text. */
 static void check_refused(void *library, const char *entry, sqlite3 *db,
                           const sqlite3_api_routines *api, const char *text) {
@@ -128,6 +163,7 @@ int main(void) {
   TCase *tcase = tcase_create("load");
   tcase_add_test(tcase, loaded_into_a_c_program);
   tcase_add_test(tcase, first_connection_closed_before_the_second);
+  tcase_add_test(tcase, the_code_stays_when_all_have_left);
   tcase_add_test(tcase, loaded_twice_into_one_connection);
   tcase_add_test(tcase, loaded_by_two_copies_of_sqlite);
   tcase_add_test(tcase, loaded_by_an_old_sqlite);
