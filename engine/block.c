@@ -9,7 +9,8 @@
 ** `shared` is always the longest common prefix with the key before, so a point lookup walks a region
 ** without rebuilding keys: it only tracks how far the wanted key has matched. An EMPTY bucket ends a
 ** lookup, a COLLISION falls back to binary search over the restarts.
-** Invariant: nothing here reads outside the block's bytes, whatever they are.
+** Invariants: nothing here reads outside the block's bytes, whatever they are; no lookup and no step goes over
+** more than the 16 entries that a region has at the most.
 ** Thread rule: a parsed block is read-only; builder and cursor belong to one thread. */
 #include "block.h"
 
@@ -249,10 +250,11 @@ static kv_status get_in_region(const struct kv_block *block, uint32_t restart, s
   size_t offset = restart_offset(block, restart), end = restart_end(block, restart);
   size_t matched = 0;
   uint64_t last_size = 0;
-  while (offset < end) {
+  for (int entries = 0; offset < end; entries++) {
     struct entry entry;
     kv_status status = read_entry(block, offset, last_size, &entry, err);
     if (status) return status;
+    if (entries == RESTART_INTERVAL) return bad_entry(offset, err);
     if (entry.shared < matched) return KV_OK;
     if (entry.shared == matched) {
       struct kv_slice rest = matched ? kv_slice_of(key.data + matched, key.size - matched) : key;
@@ -322,7 +324,9 @@ static kv_status cursor_step(struct kv_block_cursor *cursor, struct kv_err *err)
   cursor->deleted = entry.deleted;
   cursor->offset = cursor->next_offset;
   cursor->next_offset = entry.next;
-  if (entry.next > restart_end(&cursor->block, cursor->restart)) {
+  cursor->region_entries++;
+  if (entry.next > restart_end(&cursor->block, cursor->restart) ||
+      cursor->region_entries > RESTART_INTERVAL) {
     return bad_entry(cursor->offset, err);
   }
   cursor->valid = true;
@@ -333,6 +337,7 @@ static kv_status cursor_to_restart(struct kv_block_cursor *cursor, uint32_t rest
                                    struct kv_err *err) {
   kv_buf_clear(&cursor->key);
   cursor->restart = restart;
+  cursor->region_entries = 0;
   cursor->next_offset = restart_offset(&cursor->block, restart);
   return cursor_step(cursor, err);
 }

@@ -61,7 +61,8 @@ struct kv_block_cursor {
   bool valid;
   size_t offset; /* of the current entry */
   size_t next_offset;
-  uint32_t restart; /* the restart region the current entry is in */
+  uint32_t restart;        /* the restart region the current entry is in */
+  uint32_t region_entries; /* of them, up to the current one */
 };
 void kv_block_cursor_init(struct kv_block_cursor *cursor);
 void kv_block_cursor_release(struct kv_block_cursor *cursor);

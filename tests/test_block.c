@@ -544,6 +544,31 @@ START_TEST(entries_that_cannot_be_are_corrupt) {
 }
 END_TEST
 
+/* Else a step back would go over a region of any size, and a walk back over its square. */
+START_TEST(region_of_more_than_16_entries_is_corrupt) {
+  uint8_t bytes[128];
+  for (uint32_t n = 16; n <= 17; n++) {
+    size_t size = 0;
+    for (uint8_t i = 0; i < n; i++, size += 4) memcpy(bytes + size, (uint8_t[]){0, 1, 0, i}, 4);
+    kv_put_u32(bytes + size, 0);
+    kv_put_u32(bytes + size + 4, 1);
+    kv_put_u32(bytes + size + 8, 0);
+    kv_status expected = n == 16 ? KV_OK : KV_CORRUPT;
+    struct kv_block block;
+    struct kv_block_cursor cursor;
+    enum kv_block_answer answer;
+    struct kv_slice value, last = kv_slice_of(bytes + size - 1, 1);
+    ok(kv_block_init(&block, kv_slice_of(bytes, size + 12), &err));
+    ck_assert_int_eq(kv_block_get(&block, last, 0, &answer, &value, &err), expected);
+    kv_block_cursor_init(&cursor);
+    kv_block_cursor_set(&cursor, &block);
+    ck_assert_int_eq(kv_block_cursor_last(&cursor, &err), expected);
+    ck_assert_int_eq(kv_block_cursor_seek(&cursor, last, &err), expected);
+    kv_block_cursor_release(&cursor);
+  }
+}
+END_TEST
+
 START_TEST(tails_that_cannot_be_are_corrupt) {
   struct item item;
   numbered(&item, 5);
@@ -633,6 +658,7 @@ int main(void) {
   tcase_add_test(tests, every_changed_byte_is_safe);
   tcase_add_test(tests, random_bytes_are_safe);
   tcase_add_test(tests, entries_that_cannot_be_are_corrupt);
+  tcase_add_test(tests, region_of_more_than_16_entries_is_corrupt);
   tcase_add_test(tests, tails_that_cannot_be_are_corrupt);
   tcase_add_test(tests, hash_index_naming_no_restart_is_corrupt);
   tcase_add_test(tests, every_failing_allocation_is_nomem);
