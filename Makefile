@@ -35,7 +35,7 @@ KILL_OBJ = $(ENGINE_SRC:%.c=$(BUILD)/test/%.o) $(EXT_SRC:%.c=$(BUILD)/test/%.o)
 # Which programs there are is told by file names alone (tests/README.md).
 program = $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard $(1:%=tests/%_*.c))))
 HARNESS_SRC = $(wildcard tests/harness*.c tests/catalog*.c)
-HARNESS_OBJ = $(HARNESS_SRC:%.c=$(BUILD)/%.o)
+HARNESS_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/harness_fuzz%,$(HARNESS_SRC)))
 CORE_HARNESS_OBJ = $(filter-out %/catalog.o,$(HARNESS_SRC:%.c=$(BUILD)/core/%.o))
 UNIT_BIN = $(call program,test)
 FUZZ_BIN = $(call program,fuzz)

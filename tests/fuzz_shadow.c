@@ -177,19 +177,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct fuzz in = fuzz_begin(data, size);
   uint8_t flags = fuzz_byte(&in);
   struct store store;
-  store_take(&store);
-  store_write(&store);
-  sqlite3 *db = flags & WARM ? store_open(true) : NULL;
+  fuzz_store_take(&store);
+  fuzz_store_write(&store);
+  sqlite3 *db = flags & WARM ? fuzz_store_open(true) : NULL;
   if (db) sql_ok(db, "SELECT * FROM t");
-  sqlite3 *writer = store_open(false);
+  sqlite3 *writer = fuzz_store_open(false);
   enum store_trust trust = change_rows(&in, writer);
   if (flags & SEALED) {
-    store_seal_rows(writer, &store);
+    fuzz_store_seal_rows(writer, &store);
     trust = STORE_TABLE;
   }
   sql_close(writer);
-  store_examine(db ? db : store_open(true), trust);
-  store_release(&store);
+  fuzz_store_examine(db ? db : fuzz_store_open(true), trust);
+  fuzz_store_release(&store);
   return 0;
 }
 

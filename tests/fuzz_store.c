@@ -83,7 +83,7 @@ static enum store_trust damage(struct fuzz *in, struct store *store, uint8_t fla
     make_change(in, store, pages ? 0 : 1, store->table_count + (pages ? 1 : 0));
   if (pages) return STORE_NOTHING;
   if (!(flags & SEALED)) return STORE_ROWS;
-  store_seal_files(store);
+  fuzz_store_seal_files(store);
   return STORE_TABLE;
 }
 
@@ -91,16 +91,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct fuzz in = fuzz_begin(data, size);
   uint8_t flags = fuzz_byte(&in);
   struct store store;
-  store_take(&store);
+  fuzz_store_take(&store);
   enum store_trust trust = damage(&in, &store, flags);
-  store_write(&store);
+  fuzz_store_write(&store);
   if (trust == STORE_TABLE) {
-    sqlite3 *writer = store_open(false);
-    store_seal_rows(writer, &store);
+    sqlite3 *writer = fuzz_store_open(false);
+    fuzz_store_seal_rows(writer, &store);
     sql_close(writer);
   }
-  store_examine(store_open(true), trust);
-  store_release(&store);
+  fuzz_store_examine(fuzz_store_open(true), trust);
+  fuzz_store_release(&store);
   return 0;
 }
 

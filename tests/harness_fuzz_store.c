@@ -42,7 +42,7 @@ static void make_dirs(void) {
   ck_assert_int_eq(mkdir(dir, 0700), 0);
 }
 
-void store_write(const struct store *store) {
+void fuzz_store_write(const struct store *store) {
   make_dirs();
   ck_assert_int_eq(mkdir(path_of("fuzz.db-colfam"), 0700), 0);
   for (int i = 0; i < store->count; i++) {
@@ -54,7 +54,7 @@ void store_write(const struct store *store) {
   }
 }
 
-void store_release(struct store *store) {
+void fuzz_store_release(struct store *store) {
   for (int i = 0; i < store->count; i++) kv_buf_release(&store->files[i].bytes);
   memset(store, 0, sizeof *store);
 }
@@ -66,7 +66,7 @@ static int count_opcodes(void *unused) {
   return 1;
 }
 
-sqlite3 *store_open(bool with_colfam) {
+sqlite3 *fuzz_store_open(bool with_colfam) {
   sqlite3 *db = NULL;
   char *message = NULL;
   ck_assert_int_eq(sqlite3_open(path_of("fuzz.db"), &db), SQLITE_OK);
@@ -105,7 +105,7 @@ static void note_expected(sqlite3 *db);
 
 static void make_template(struct store *store) {
   make_dirs();
-  sqlite3 *db = store_open(true);
+  sqlite3 *db = fuzz_store_open(true);
   sql_ok(db, making);
   note_expected(db);
   read_file(store, "fuzz.db");
@@ -117,7 +117,7 @@ static void make_template(struct store *store) {
   sql_close(db);
 }
 
-void store_take(struct store *store) {
+void fuzz_store_take(struct store *store) {
   static struct store template;
   if (!template.count) make_template(&template);
   *store = template;
@@ -137,13 +137,13 @@ static uint64_t id_of(const struct store_file *file) {
 /* Whose files they are stands in their footers; the template's is taken. */
 static void uuid_of_t(uint8_t uuid[16]) {
   struct store template;
-  store_take(&template);
+  fuzz_store_take(&template);
   const struct kv_buf *file = &template.files[1].bytes;
   memcpy(uuid, file->data + file->size - KV_TABLE_FOOTER_BYTES + 72, 16);
-  store_release(&template);
+  fuzz_store_release(&template);
 }
 
-void store_seal_files(struct store *store) {
+void fuzz_store_seal_files(struct store *store) {
   struct kv_table_place place;
   uuid_of_t(place.uuid);
   for (int i = 1; i <= store->table_count; i++) {
@@ -212,7 +212,7 @@ static void describe_file(sqlite3 *db, const struct store_file *file) {
           (sqlite3_int64)bytes->size, (sqlite3_int64)checksum, (sqlite3_int64)id_of(file));
 }
 
-void store_seal_rows(sqlite3 *db, const struct store *store) {
+void fuzz_store_seal_rows(sqlite3 *db, const struct store *store) {
   uint8_t uuid[16];
   uuid_of_t(uuid);
   for (int i = 1; i <= store->table_count; i++) describe_file(db, &store->files[i]);
@@ -333,7 +333,7 @@ static void expect_sound(sqlite3 *db) {
   sql_rows(db, "SELECT k, v FROM sound ORDER BY k", "1|a\n2|b\n3|c");
 }
 
-void store_examine(sqlite3 *db, enum store_trust trust) {
+void fuzz_store_examine(sqlite3 *db, enum store_trust trust) {
   static const char *const looks[] = {
       "SELECT * FROM colfam_files('t')", "SELECT * FROM colfam_families",
       "SELECT colfam_may_exist('t', 17)", "SELECT * FROM colfam_stats"};

@@ -22,17 +22,17 @@ struct store {
 };
 
 /* A copy of a database that is made once a process. */
-void store_take(struct store *store);
-void store_release(struct store *store);
+void fuzz_store_take(struct store *store);
+void fuzz_store_release(struct store *store);
 /* Makes it all there is in the directory. */
-void store_write(const struct store *store);
+void fuzz_store_write(const struct store *store);
 
 /* A connection to it, with the extension loaded or without. */
-sqlite3 *store_open(bool with_colfam);
+sqlite3 *fuzz_store_open(bool with_colfam);
 /* What somebody does who knows the format: right checksums and seals for the rows of t's shadow tables and for
 ** its files; what t_cffile says of a file becomes the file's size and footer's checksum. */
-void store_seal_files(struct store *store);
-void store_seal_rows(sqlite3 *db, const struct store *store);
+void fuzz_store_seal_files(struct store *store);
+void fuzz_store_seal_rows(sqlite3 *db, const struct store *store);
 
 enum store_trust {
   STORE_ROWS, /* every read of t is right or an error, also after a flush and a compaction */
@@ -41,6 +41,6 @@ enum store_trust {
 };
 /* Reads, checks, works on and drops t; closes the connection. Unless STORE_NOTHING, sound stays right and DROP
 ** works. */
-void store_examine(sqlite3 *db, enum store_trust trust);
+void fuzz_store_examine(sqlite3 *db, enum store_trust trust);
 
 #endif
