@@ -158,6 +158,59 @@ START_TEST(tables_go_while_it_works_on_them) {
 }
 END_TEST
 
+/* What is logged of a directory that is none, apart from statements that fail. */
+static int failures_logged;
+static void note_log(void *context, int code, const char *text) {
+  (void)context;
+  failures_logged += code == SQLITE_IOERR && strstr(text, "app.db-colfam") != NULL &&
+                     strncmp(text, "statement aborts", 16) != 0;
+}
+
+static void open_with_log(void) {
+  sql_close(db);
+  sqlite3_shutdown();
+  ck_assert_int_eq(sqlite3_config(SQLITE_CONFIG_LOG, note_log, NULL), SQLITE_OK);
+  open_again();
+}
+
+static void put_file_in_place_of_directory(void) {
+  ck_assert_int_eq(rename(sql_path("app.db-colfam"), sql_path("away")), 0);
+  FILE *file = fopen(sql_path("app.db-colfam"), "w");
+  ck_assert_ptr_nonnull(file);
+  fclose(file);
+}
+
+static void put_directory_back(void) {
+  ck_assert_int_eq(unlink(sql_path("app.db-colfam")), 0);
+  ck_assert_int_eq(rename(sql_path("away"), sql_path("app.db-colfam")), 0);
+}
+
+/* A commit that finds the log too long works itself: it may fail, and is then taken back. */
+START_TEST(failures_are_logged_and_the_work_is_done_later) {
+  for (int n = 0; n < 200; n++) write_row(n);
+  open_with_log();
+  put_file_in_place_of_directory();
+  int i = 0;
+  for (; i < COMMITS_MAX && !failures_logged; i++) {
+    char sql[200];
+    snprintf(sql, sizeof sql,
+             "BEGIN; INSERT OR REPLACE INTO t VALUES(%d, printf('%%0300d', %d));"
+             "INSERT OR REPLACE INTO o VALUES(%d, printf('%%0300d', %d)); COMMIT",
+             i % 1500, i, i % 1500, i);
+    if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK && !sqlite3_get_autocommit(db))
+      sql_ok(db, "ROLLBACK");
+    sched_yield();
+  }
+  ck_assert_int_gt(failures_logged, 0);
+  put_directory_back();
+  same_rows();
+  for (i = 0; i < COMMITS_MAX && statistic("flushes") < 2; i++) write_row(i);
+  ck_assert_int_gt(statistic("flushes"), 1);
+  files_named_are_there(db, "t");
+  same_rows();
+}
+END_TEST
+
 START_TEST(rolled_back_commits_keep_what_it_has_computed) {
   for (int i = 0; i < 400; i++) {
     write_row(i);
@@ -286,6 +339,7 @@ int main(void) {
   tcase_add_test(tests, closing_in_the_middle_leaves_no_files);
   tcase_add_test(tests, setting_of_0_ends_the_thread);
   tcase_add_test(tests, tables_go_while_it_works_on_them);
+  tcase_add_test(tests, failures_are_logged_and_the_work_is_done_later);
   tcase_add_test(tests, rolled_back_commits_keep_what_it_has_computed);
   tcase_add_test(tests, memory_and_temp_have_it_too);
   tcase_add_test(tests, inherited_connection_is_refused);
