@@ -169,22 +169,31 @@ clean:
 
 # ---- Deeper: the compiled programs again, watched
 
+# With QUICK=1 a part of each that shows every module in a few minutes.
+FEW = $(if $(QUICK),COLFAM_STEPS=10000 COLFAM_SCHEDULES=40)
+# Slow when watched, and nothing there that others have not.
+SLOW = crash_% model_% core_costs core_row sql_authorizer sql_collations sql_inlists sql_numerals sql_patterns \
+  sql_short_writers sql_values
+
+ASAN_BIN = $(filter-out $(if $(QUICK),$(SLOW)),$(notdir $(PROGRAMS)))
 check-asan:
-	LIMIT=3000 $(MAKE) BUILD=$(BUILD)/asan CFLAGS="-O1 -g -fno-omit-frame-pointer" programs-run \
-	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
+	$(FEW) LIMIT=3000 $(MAKE) BUILD=$(BUILD)/asan CFLAGS="-O1 -g -fno-omit-frame-pointer" programs-run \
+	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined" ONLY="$(or $(ONLY),$(ASAN_BIN))"
 
 # The programs that start threads; SQLite itself is not watched, its locks are.
 THREADED = $(filter $(notdir $(PROGRAMS)),$(patsubst tests/%.c,%,$(shell \
   grep -lE "pthread_create|sql_use_threads|steps_run" tests/*_*.c)))
-
+TSAN_BIN = $(filter-out $(if $(QUICK),crash_% sql_short_writers),$(THREADED))
 check-tsan:
-	LIMIT=3000 $(MAKE) BUILD=$(BUILD)/tsan CFLAGS="-O1 -g" SANITIZE="-fsanitize=thread" programs-run \
-	  ONLY="$(or $(ONLY),$(THREADED))"
+	$(FEW) LIMIT=3000 $(MAKE) BUILD=$(BUILD)/tsan CFLAGS="-O1 -g" SANITIZE="-fsanitize=thread" programs-run \
+	  ONLY="$(or $(ONLY),$(TSAN_BIN))"
 
+VALGRIND_BIN = $(filter $(if $(QUICK),core_api core_error core_host embed_static fuzz_% test_b% test_key test_log \
+  test_merge test_table_format,%),$(notdir $(UNIT_BIN) $(CORE_BIN)))
 check-valgrind:
 	@bash tests/deps.sh valgrind
 	@LIMIT=3000 CK_FORK=no COLFAM_WRAP="valgrind -q --error-exitcode=9 --leak-check=full" \
-	  $(MAKE) programs-run ONLY="$(or $(ONLY),$(notdir $(UNIT_BIN) $(CORE_BIN)))"
+	  $(MAKE) programs-run ONLY="$(or $(ONLY),$(VALGRIND_BIN))"
 
 # Lines and branches of both sides that no program has run.
 cov:
