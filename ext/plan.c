@@ -125,13 +125,13 @@ static uint8_t fold(uint8_t byte) {
 /* Whether `end` is `start` with a last byte that is one more, in any case of letters for NOCASE. */
 static bool is_successor(struct kv_slice start, struct kv_slice end, bool nocase) {
   if (!start.size || start.size != end.size) return false;
-  for (size_t i = 0; i < start.size; i++) {
+  size_t last = start.size - 1;
+  for (size_t i = 0; i < last; i++) {
     uint8_t a = start.data[i], b = end.data[i];
-    if (nocase) a = fold(a);
-    if (i + 1 == start.size) return a != 0xff && b == a + 1;
-    if (a != (nocase ? fold(b) : b)) return false;
+    if (nocase ? fold(a) != fold(b) : a != b) return false;
   }
-  return false;
+  uint8_t a = nocase ? fold(start.data[last]) : start.data[last];
+  return a != 0xff && end.data[last] == a + 1;
 }
 
 static struct kv_slice text_of(sqlite3_value *value) {

@@ -461,6 +461,40 @@ START_TEST(lists_on_a_key_of_many_columns) {
 }
 END_TEST
 
+/* Behind 32 other terms SQLite no longer tells = from IN. */
+START_TEST(lists_behind_more_terms_than_are_told_apart) {
+  static const char *const columns[] = {"k TEXT PRIMARY KEY", "k INT PRIMARY KEY", "k PRIMARY KEY"};
+  static const char *const last[] = {"k IN ('7', '9', 'x')",
+                                     "k IN (7, 9.0, '8')",
+                                     "k IN (SELECT v + 1 FROM o)",
+                                     "k = '7'",
+                                     "k = 7",
+                                     "k = v",
+                                     "k IS '7'",
+                                     "k = (SELECT 7)",
+                                     "k > '7'"};
+  sqlite3_str *terms = sqlite3_str_new(NULL);
+  for (int i = 0; i < 33; i++) sqlite3_str_appendf(terms, "v > %d AND ", -i);
+  char *where = sqlite3_str_finish(terms);
+  for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) {
+    sql_okf(db, "CREATE VIRTUAL TABLE t USING colfam(%s, v); CREATE TABLE o(%s, v)", columns[c],
+            columns[c]);
+    for (int i = 1; i < 20; i++) sql_okf(db, "INSERT INTO o VALUES(%d, %d)", i, i);
+    sql_ok(db, "INSERT INTO o VALUES('x', 99), ('7.5', 99); INSERT INTO t SELECT * FROM o");
+    for (size_t i = 0; i < sizeof last / sizeof *last; i++) {
+      static const char query[] = "SELECT quote(k), v FROM %s WHERE %s %s ORDER BY k";
+      char *asked = sqlite3_mprintf(query, "t", where, last[i]);
+      char *other = sqlite3_mprintf(query, "o", where, last[i]);
+      sql_same(db, asked, other);
+      sqlite3_free(asked);
+      sqlite3_free(other);
+    }
+    sql_ok(db, "DROP TABLE t; DROP TABLE o");
+  }
+  sqlite3_free(where);
+}
+END_TEST
+
 START_TEST(lists_that_write_the_table_they_read) {
   make_small_tables("");
   on_both("DELETE FROM %s WHERE k IN (SELECT k FROM t WHERE v > 'one')", "", "");
@@ -486,6 +520,7 @@ static Suite *suite(void) {
   tcase_add_test(tc, lists_on_several_columns_are_one_multi_get);
   tcase_add_test(tc, product_beyond_its_bound_is_walked);
   tcase_add_test(tc, lists_on_a_key_of_many_columns);
+  tcase_add_test(tc, lists_behind_more_terms_than_are_told_apart);
   tcase_add_test(tc, lists_that_write_the_table_they_read);
   suite_add_tcase(s, tc);
   return s;
