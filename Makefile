@@ -84,8 +84,8 @@ $(BUILD)/libkv.a: $(ENGINE_OBJ)
 $(BUILD)/libcolfam.a: $(CORE_OBJ) $(ENGINE_OBJ)
 $(BUILD)/libharness.a: $(HARNESS_OBJ)
 $(BUILD)/core/libharness.a: $(CORE_HARNESS_OBJ)
-$(BUILD)/libkv.a $(BUILD)/libcolfam.a $(BUILD)/libharness.a $(BUILD)/core/libharness.a:
-	$(Q)rm -f $@ && ar rcs $@ $^
+$(BUILD)/libkv.a $(BUILD)/libcolfam.a $(BUILD)/libharness.a $(BUILD)/core/libharness.a: Makefile
+	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
