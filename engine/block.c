@@ -9,8 +9,8 @@
 ** `shared` is always the longest common prefix with the key before, so a point lookup walks a region
 ** without rebuilding keys: it only tracks how far the wanted key has matched. An EMPTY bucket ends a
 ** lookup, a COLLISION falls back to binary search over the restarts.
-** Invariants: nothing here reads outside the block's bytes, whatever they are; no lookup and no step goes over
-** more than the 16 entries that a region has at the most.
+** Invariants: nothing here reads outside the block's bytes, whatever they are; no lookup and no step goes
+** over more than the 16 entries that a region has at the most.
 ** Thread rule: a parsed block is read-only; builder and cursor belong to one thread. */
 #include "block.h"
 

@@ -1,6 +1,7 @@
-/* Module arguments: the text between the parentheses of CREATE VIRTUAL TABLE, as SQLite hands it over. What is
-** refused has a message; what is accepted declares the columns that the same text, less its options, gives an
-** ordinary table, and options that read back as they are. Also any text as a command that changes an option. */
+/* Module arguments: the text between the parentheses of CREATE VIRTUAL TABLE, as SQLite hands it over. What
+** is refused has a message; what is accepted declares the columns that the same text, less its options,
+** gives an ordinary table, and options that read back as they are. Also any text as a command that changes
+** an option. */
 #include <stdlib.h>
 #include <string.h>
 

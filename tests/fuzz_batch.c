@@ -188,9 +188,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 static void seed_batch(size_t writes, bool sealed) {
   struct kv_batch *batch = new_batch();
   struct kv_buf input;
-  for (uint8_t i = 0; i < writes; i++) {
-    uint8_t key[2] = {i, 0};
-    struct kv_slice k = kv_slice_of(key, (size_t)i % 3), v = kv_slice_of("value", (size_t)i % 6);
+  for (size_t i = 0; i < writes; i++) {
+    uint8_t key[2] = {(uint8_t)i, 0};
+    struct kv_slice k = kv_slice_of(key, i % 3), v = kv_slice_of("value", i % 6);
     ck_assert_int_eq(
         i % 4 == 3 ? kv_batch_delete(batch, k, -1, NULL) : kv_batch_put(batch, k, v, 1, NULL),
         KV_OK);

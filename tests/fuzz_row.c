@@ -4,6 +4,7 @@
 ** tells. */
 #include "ext/row.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "harness_fuzz.h"
@@ -118,9 +119,10 @@ static void bind_row(sqlite3_stmt *stmt, const struct kv_datum *row, int count) 
   for (int i = 0; i < count; i++) fuzz_bind(stmt, i + 2, &row[i]);
 }
 
+/* -0.0 is not 0.0. */
 static bool same_datum(const struct kv_datum *a, const struct kv_datum *b) {
-  return a->type == b->type && a->integer == b->integer &&
-         !memcmp(&a->real, &b->real, sizeof a->real) && kv_slice_equal(a->bytes, b->bytes);
+  return a->type == b->type && a->integer == b->integer && a->real == b->real &&
+         signbit(a->real) == signbit(b->real) && kv_slice_equal(a->bytes, b->bytes);
 }
 
 /* Every column of the encoded row is the ordinary one's. */

@@ -1,8 +1,8 @@
-/* Rows of shadow tables, changed as anybody can who may write to the database file: values set, blobs patched,
-** rows deleted, doubled and moved. By somebody who does not know the checksums: rows of the table are right or
-** an error, but for what cannot be noticed (the newest commits taken away; the seal taken away). By somebody who
-** does: the table fails or answers, and answers alike on every path when it is checked as sound. Other tables and
-** DROP work. */
+/* Rows of shadow tables, changed as anybody can who may write to the database file: values set, blobs
+** patched, rows deleted, doubled and moved. By somebody who does not know the checksums: rows of the table
+** are right or an error, but for what cannot be noticed (the newest commits taken away; the seal taken
+** away). By somebody who does: the table fails or answers, and answers alike on every path when it is
+** checked as sound. Other tables and DROP work. */
 #include <string.h>
 
 #include "harness_fuzz_store.h"

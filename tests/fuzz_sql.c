@@ -1,7 +1,8 @@
 /* SQL. Any text of SELECTs and writes, on three colfam tables and on ordinary ones of the same columns and
-** rows: the same rows, the same code and message, the same tables at the end. Left out is what README.md's Limits
-** list as forced by SQLite, what depends on the order of rows that no ORDER BY fixes, and what looks at the
-** schema. What begins with '[' is a JSON array of packed keys, what begins with the byte 3 a blob of them.
+** rows: the same rows, the same code and message, the same tables at the end. Left out is what README.md's
+** Limits list as forced by SQLite, what depends on the order of rows that no ORDER BY fixes, and what looks
+** at the schema. What begins with '[' is a JSON array of packed keys, what begins with the byte 3 a blob of
+** them.
 **
 ** Between statements the byte 1 flushes colfam's tables, 2 compacts them, inside the transaction. */
 #include <stdlib.h>

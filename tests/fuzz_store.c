@@ -1,7 +1,7 @@
-/* A whole store whose files are damaged: bytes changed, cut off, put in and moved between files; files swapped
-** and missing. In table files: rows are right or an error. In table files of somebody who knows the checksums: the
-** table fails or answers, and answers alike on every path when it is checked as sound. In the database file: all
-** ends. */
+/* A whole store whose files are damaged: bytes changed, cut off, put in and moved between files; files
+** swapped and missing. In table files: rows are right or an error. In table files of somebody who knows the
+** checksums: the table fails or answers, and answers alike on every path when it is checked as sound. In
+** the database file: all ends. */
 #include <string.h>
 
 #include "harness_fuzz.h"

@@ -1,7 +1,7 @@
-/* Table files: footer, properties, fences, filter and blocks together. Any sorted entries: the file gives them
-** back by get, multi-get and scans. Any bytes, with right checksums put wherever the file says that one is:
-** they are refused, or read without a crash or a hang; and what is verified reads the same on every path and
-** makes a sound file when it is written again. */
+/* Table files: footer, properties, fences, filter and blocks together. Any sorted entries: the file gives
+** them back by get, multi-get and scans. Any bytes, with right checksums put wherever the file says that
+** one is: they are refused, or read without a crash or a hang; and what is verified reads the same on every
+** path and makes a sound file when it is written again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,8 +198,8 @@ static void seed_file(int level, int filter_bits, size_t count, size_t value_siz
   stage.config.filter_bits = filter_bits;
   stage.config.block_bytes = 64;
   uint8_t value[100] = {0};
-  for (uint8_t i = 0; i < count; i++) {
-    uint8_t key[2] = {'k', i};
+  for (size_t i = 0; i < count; i++) {
+    uint8_t key[2] = {'k', (uint8_t)i};
     bool deleted = i % 4 == 1;
     rows_add(&rows, kv_slice_of(key, 2), kv_slice_of(value, deleted ? 0 : value_size), deleted);
   }
