@@ -206,10 +206,13 @@ cov:
 FUZZ_MAKE = $(MAKE) --no-print-directory CC=clang BUILD=$(BUILD)/fuzz CFLAGS="-O1 -g -fno-omit-frame-pointer" \
   SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined" FUZZER=-fsanitize=fuzzer
 
-fuzz check-fuzz:
+fuzz:
 	@bash tests/deps.sh fuzz
 	@$(FUZZ_MAKE) fuzz-run
-check-fuzz: export FUZZ_SECONDS ?= 1800
+
+# 30 minutes each, in slices.
+check-fuzz:
+	@bash tests/slices.sh fuzz
 
 fuzz-run: $(FUZZ_BIN)
 	@bash tests/fuzz.sh $^
