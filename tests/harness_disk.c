@@ -8,6 +8,8 @@
 static struct disk *mounted;
 static unsigned mount_number;
 static void (*call_hook)(bool sleeps);
+static struct disk_handle *handles;
+static int process_now;
 
 void disk_on_call(void (*hook)(bool sleeps)) {
   call_hook = hook;
@@ -19,6 +21,28 @@ void disk_called(void) {
 
 void disk_sleeps(void) {
   if (call_hook) call_hook(true);
+}
+
+void disk_set_process(int process) {
+  process_now = process;
+}
+
+void disk_add_handle(struct disk_handle *handle, void (*close)(struct disk_handle *handle)) {
+  *handle = (struct disk_handle){handles, process_now, close};
+  handles = handle;
+}
+
+void disk_drop_handle(struct disk_handle *handle) {
+  struct disk_handle **link = &handles;
+  while (*link != handle) link = &(*link)->next;
+  *link = handle->next;
+}
+
+void disk_kill(int process) {
+  for (struct disk_handle *handle = handles, *next; handle; handle = next) {
+    next = handle->next;
+    if (handle->process == process) handle->close(handle);
+  }
 }
 
 static void *must(void *memory) {

@@ -48,6 +48,13 @@ struct disk_holder {
   int level; /* SQLITE_LOCK_... */
   unsigned shm_shared;
 };
+
+/* Every open handle, so that those of a process can be taken from it. */
+struct disk_handle {
+  struct disk_handle *next;
+  int process;
+  void (*close)(struct disk_handle *handle);
+};
 struct disk_locks {
   int shared;                 /* handles that share or have more */
   struct disk_holder *writer; /* reserved or more */
@@ -140,7 +147,14 @@ void disk_shm_unlock(struct disk_locks *locks, struct disk_holder *holder, int f
 ** is SQLite that waits for others; NULL: none. */
 void disk_on_call(void (*hook)(bool sleeps));
 
+/* Handles opened from now on belong to this process (0 at first); and one that dies: its locks are free,
+** what it has written stays, its handles are never used again. */
+void disk_set_process(int process);
+void disk_kill(int process);
+
 /* For the VFS and the environment. */
+void disk_add_handle(struct disk_handle *handle, void (*close)(struct disk_handle *handle));
+void disk_drop_handle(struct disk_handle *handle);
 void disk_called(void);
 void disk_sleeps(void);
 struct disk *disk_mounted(void);

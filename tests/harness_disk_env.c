@@ -9,6 +9,8 @@ enum { NAME_MAX_BYTES = 256 };
 
 /* One for all kinds of handles. */
 struct handle {
+  struct disk_handle handle; /* first */
+  bool has_lock;
   struct disk *disk;
   struct disk_file *file;
   uint64_t size; /* of a file open for reading: when it was opened */
@@ -22,19 +24,32 @@ static kv_status fail(struct kv_err *err, kv_status status, const char *what, co
   return status;
 }
 
+static void release(struct disk_handle *base) {
+  struct handle *handle = (struct handle *)base;
+  if (handle->has_lock) handle->file->locked = false;
+  disk_drop_handle(base);
+  disk_file_unref(handle->file);
+  disk_unref(handle->disk);
+  free(handle);
+}
+
+static void take_lock(struct handle *handle) {
+  handle->file->locked = true;
+  handle->has_lock = true;
+}
+
 static struct handle *handle_new(struct disk *disk, struct disk_file *file) {
   struct handle *handle = calloc(1, sizeof *handle);
   if (!handle) return NULL;
   disk->refs++;
   file->refs++;
-  *handle = (struct handle){disk, file, file->image->size};
+  *handle = (struct handle){.disk = disk, .file = file, .size = file->image->size};
+  disk_add_handle(&handle->handle, release);
   return handle;
 }
 
 static void handle_free(struct handle *handle) {
-  disk_file_unref(handle->file);
-  disk_unref(handle->disk);
-  free(handle);
+  release(&handle->handle);
 }
 
 static kv_status create(struct kv_env *env, const char *path, const char *like_path,
@@ -49,7 +64,7 @@ static kv_status create(struct kv_env *env, const char *path, const char *like_p
     return fail(err, KV_MISSING, "its directory is not there", path);
   struct handle *handle = handle_new(disk, disk_create(disk, name, false));
   if (!handle) return fail(err, KV_NOMEM, "no memory", path);
-  handle->file->locked = true;
+  take_lock(handle);
   *out = (struct kv_write_file *)handle;
   return KV_OK;
 }
@@ -72,9 +87,7 @@ static kv_status sync_file(struct kv_write_file *file, struct kv_err *err) {
 
 static void close_write(struct kv_write_file *file) {
   disk_called();
-  struct handle *handle = (struct handle *)file;
-  handle->file->locked = false;
-  handle_free(handle);
+  handle_free((struct handle *)file);
 }
 
 static kv_status find_file(const char *path, struct disk_file **file, struct kv_err *err) {
@@ -125,16 +138,14 @@ static kv_status lock_file(struct kv_env *env, const char *path, struct kv_file_
   if (file->locked) return fail(err, KV_BUSY, "is locked", path);
   struct handle *handle = handle_new(disk_mounted(), file);
   if (!handle) return fail(err, KV_NOMEM, "no memory", path);
-  file->locked = true;
+  take_lock(handle);
   *lock = (struct kv_file_lock *)handle;
   return KV_OK;
 }
 
 static void unlock_file(struct kv_file_lock *lock) {
   disk_called();
-  struct handle *handle = (struct handle *)lock;
-  handle->file->locked = false;
-  handle_free(handle);
+  handle_free((struct handle *)lock);
 }
 
 static kv_status exists(struct kv_env *env, const char *path, bool *there, struct kv_err *err) {

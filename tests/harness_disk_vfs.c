@@ -1,6 +1,7 @@
 /* The VFS "colfam-test" over the disk in memory (harness_disk.h). It tells SQLite what the unix VFS does:
 ** writes do not touch bytes beside their own, nothing else is promised; a journal's directory is synced
 ** with the journal's first sync. Locks are those of harness_disk_locks.c, shared memory is heap. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@ enum { SECTOR_BYTES = 512, NAME_MAX_BYTES = 256 };
 
 struct vfs_file {
   sqlite3_file base;
+  struct disk_handle handle;
   struct disk *disk; /* NULL: a temporary file, not logged */
   struct disk_file *file;
   char *name;
@@ -18,6 +20,10 @@ struct vfs_file {
   bool uses_shm;
   struct disk_holder holder;
 };
+
+static struct vfs_file *of_handle(struct disk_handle *handle) {
+  return (struct vfs_file *)((char *)handle - offsetof(struct vfs_file, handle));
+}
 
 static struct vfs_file *of(sqlite3_file *file) {
   return (struct vfs_file *)file;
@@ -35,16 +41,22 @@ static void leave_shm(struct vfs_file *file) {
   }
 }
 
-static int file_close(sqlite3_file *base) {
-  struct vfs_file *file = of(base);
-  disk_called();
+static void release(struct disk_handle *handle) {
+  struct vfs_file *file = of_handle(handle);
   leave_shm(file);
   disk_unlock(&file->file->locks, &file->holder, SQLITE_LOCK_NONE);
-  if (file->deletes && file->disk && disk_find(file->disk, file->name))
-    disk_remove(file->disk, file->name);
+  disk_drop_handle(handle);
   disk_file_unref(file->file);
   disk_unref(file->disk);
   free(file->name);
+}
+
+static int file_close(sqlite3_file *base) {
+  struct vfs_file *file = of(base);
+  disk_called();
+  if (file->deletes && file->disk && disk_find(file->disk, file->name))
+    disk_remove(file->disk, file->name);
+  release(&file->handle);
   return SQLITE_OK;
 }
 
@@ -183,6 +195,7 @@ static const sqlite3_io_methods methods = {
 
 static int open_loose(struct vfs_file *file) {
   file->file = disk_file_loose();
+  disk_add_handle(&file->handle, release);
   file->base.pMethods = &methods;
   return SQLITE_OK;
 }
@@ -209,6 +222,7 @@ static int vfs_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *base, int 
   file->file->refs++;
   file->disk = disk;
   disk->refs++;
+  disk_add_handle(&file->handle, release);
   file->base.pMethods = &methods;
   return SQLITE_OK;
 }

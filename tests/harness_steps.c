@@ -15,13 +15,15 @@ enum { ACTORS_MAX = 32, IDLE_MAX = 1000000 };
 
 struct actor {
   char title[40];
+  int process;
   void (*run)(void *context);
   void *(*run_thread)(void *context); /* of a thread that an actor has started, instead */
   void *context;
   pthread_t thread;
-  sem_t go;
+  sem_t *go;             /* its own, as a dead thread waits there for ever */
   const void *waits_for; /* a condition or another actor; NULL: can go on */
-  bool ended;
+  bool ended;            /* or dead */
+  bool dead;
 };
 
 static struct {
@@ -94,7 +96,7 @@ static void wait_for(sem_t *semaphore) {
 static void give_to(struct actor *next) {
   steps.changes++;
   steps.trace = (steps.trace ^ (uint64_t)(next - steps.actors)) * 0x100000001b3u + 1;
-  sem_post(&next->go);
+  sem_post(next->go);
 }
 
 static void change(void) {
@@ -103,7 +105,7 @@ static void change(void) {
   if (!next) return;
   struct actor *me = self;
   give_to(next);
-  wait_for(&me->go);
+  wait_for(me->go);
 }
 
 static void wake(const void *what) {
@@ -111,10 +113,7 @@ static void wake(const void *what) {
     if (steps.actors[i].waits_for == what) steps.actors[i].waits_for = NULL;
 }
 
-static void end(void) {
-  self->ended = true;
-  wake(self);
-  steps.left--;
+static void pass_on(void) {
   struct actor *next = choose();
   if (next)
     give_to(next);
@@ -124,11 +123,18 @@ static void end(void) {
     sem_post(&steps.over);
 }
 
+static void end(void) {
+  self->ended = true;
+  wake(self);
+  steps.left--;
+  pass_on();
+}
+
 static void *actor_main(void *context) {
   struct actor *actor = context;
   void *result = NULL;
   self = actor;
-  wait_for(&actor->go);
+  wait_for(actor->go);
   if (actor->run_thread)
     result = actor->run_thread(actor->context);
   else
@@ -137,12 +143,14 @@ static void *actor_main(void *context) {
   return result;
 }
 
-static struct actor *add(const char *before, const char *title) {
+static struct actor *add(const char *before, const char *title, int process) {
   if (steps.count == ACTORS_MAX) stuck("too many actors");
   struct actor *actor = &steps.actors[steps.count++];
-  *actor = (struct actor){.ended = false};
+  *actor = (struct actor){.process = process};
   snprintf(actor->title, sizeof actor->title, "%s%s", before, title);
-  sem_init(&actor->go, 0, 0);
+  actor->go = malloc(sizeof *actor->go);
+  if (!actor->go) stuck("no memory");
+  sem_init(actor->go, 0, 0);
   steps.left++;
   return actor;
 }
@@ -158,8 +166,8 @@ void steps_begin(uint64_t seed) {
   steps.lock_one_in = 20 * often[harness_below(&steps.random, 6)];
 }
 
-void steps_add(const char *title, void (*run)(void *context), void *context) {
-  struct actor *actor = add("", title);
+void steps_add(const char *title, int process, void (*run)(void *context), void *context) {
+  struct actor *actor = add("", title, process);
   actor->run = run;
   actor->context = context;
 }
@@ -169,10 +177,12 @@ void steps_run(void) {
   int count = steps.count; /* they may start others */
   for (int i = 0; i < count; i++)
     if (real()->create(&steps.actors[i].thread, NULL, actor_main, &steps.actors[i])) abort();
-  sem_post(&choose()->go);
+  sem_post(choose()->go);
   wait_for(&steps.over);
-  for (int i = 0; i < count; i++) real()->join(steps.actors[i].thread, NULL);
-  for (int i = 0; i < steps.count; i++) sem_destroy(&steps.actors[i].go);
+  for (int i = 0; i < count; i++)
+    if (!steps.actors[i].dead) real()->join(steps.actors[i].thread, NULL);
+  for (int i = 0; i < steps.count; i++)
+    if (!steps.actors[i].dead) free(steps.actors[i].go);
 }
 
 uint64_t steps_trace(void) {
@@ -190,6 +200,28 @@ void steps_yield(void) {
   if (self) change();
 }
 
+int steps_process(void) {
+  return self ? self->process : 0;
+}
+
+void steps_keep_mutexes(void) {
+  steps.lock_one_in = 0;
+}
+
+void steps_die(void) {
+  struct actor *me = self;
+  sem_t never;
+  for (int i = 0; i < steps.count; i++) {
+    struct actor *actor = &steps.actors[i];
+    if (actor->process != me->process || actor->ended) continue;
+    actor->ended = actor->dead = true;
+    steps.left--;
+  }
+  sem_init(&never, 0, 0);
+  pass_on();
+  for (;;) wait_for(&never);
+}
+
 const char *steps_title(void) {
   return self ? self->title : "";
 }
@@ -198,7 +230,7 @@ const char *steps_title(void) {
 
 int steps_mutex_lock(pthread_mutex_t *mutex) {
   if (!self) return real()->mutex_lock(mutex);
-  if (harness_below(&steps.random, steps.lock_one_in) == 0) change();
+  if (steps.lock_one_in && harness_below(&steps.random, steps.lock_one_in) == 0) change();
   int rc;
   while ((rc = pthread_mutex_trylock(mutex)) != 0) {
     if (++steps.idle > IDLE_MAX) stuck("a mutex stays taken");
@@ -224,7 +256,7 @@ int steps_cond_broadcast(pthread_cond_t *cond) {
 int steps_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
                  void *context) {
   if (!self) return real()->create(thread, attributes, run, context);
-  struct actor *actor = add("thread of ", self->title);
+  struct actor *actor = add("thread of ", self->title, self->process);
   actor->run_thread = run;
   actor->context = context;
   if (real()->create(&actor->thread, attributes, actor_main, actor)) stuck("no thread");

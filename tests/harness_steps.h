@@ -14,8 +14,8 @@
 
 /* One schedule at a time. */
 void steps_begin(uint64_t seed);
-/* Before the run. `title` is static storage. */
-void steps_add(const char *title, void (*run)(void *context), void *context);
+/* Before the run. What an actor starts is of its process. `title` is static storage. */
+void steps_add(const char *title, int process, void (*run)(void *context), void *context);
 /* Lets the actors run until all have ended, those that they have started too. */
 void steps_run(void);
 
@@ -28,6 +28,13 @@ uint64_t steps_changes(void);
 void steps_point(void);
 /* Somebody else goes on, when there is anybody. */
 void steps_yield(void);
+/* The process of the actor that asks; 0 for other threads. */
+int steps_process(void);
+/* Its actors go on no more, wherever they are: their threads stay as they are until the program ends, so
+** it may hold nothing that others want. For one of them, which does not return. */
+void steps_die(void);
+/* Nobody else goes on at mutexes: so that none of SQLite's is held where an actor dies. */
+void steps_keep_mutexes(void);
 /* The title of the actor that asks; "" for other threads. A thread started by an actor is "thread of
 ** <title>". */
 const char *steps_title(void);

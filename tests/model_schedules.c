@@ -28,6 +28,7 @@ enum {
   WRITERS = 2,
   READERS = 2,
   COPIES = 2,
+  ACTORS = WRITERS + READERS + 2,
   KEYS = 60,
   ROUNDS = 8, /* of each actor */
   LOG_LINES = 80
@@ -35,9 +36,11 @@ enum {
 
 struct schedule {
   uint64_t seed;
-  bool wal;
+  const char *journal;
   int copies;
   int checkpoint_pages;
+  unsigned kill_in; /* calls of process 1; 0: it lives */
+  bool kills, killed;
   unsigned statements, busy, commits, snapshots; /* what has been done */
 };
 
@@ -49,6 +52,7 @@ struct actor {
 };
 
 static char copies[COPIES][4200]; /* of the extension */
+static char original[4200];       /* the extension's own file */
 static char *lines[LOG_LINES];
 static unsigned line_count;
 
@@ -137,10 +141,14 @@ static void open_connection(struct actor *actor) {
     wrong(actor->schedule, "load: %s", message);
   sqlite3_extended_result_codes(actor->db, 1);
   sqlite3_busy_handler(actor->db, wait_busy, actor);
+  const char *journal = actor->schedule->journal;
   char *sql = sqlite3_mprintf("PRAGMA temp_store = memory; PRAGMA synchronous = normal;"
-                              "PRAGMA wal_autocheckpoint = %d",
+                              "PRAGMA wal_autocheckpoint = %d; PRAGMA page_size = 1024",
                               actor->schedule->checkpoint_pages);
   run(actor, sql);
+  sqlite3_free(sql);
+  sql = sqlite3_mprintf("PRAGMA journal_mode = %s", journal);
+  if (strcmp(journal, "wal") != 0) run(actor, sql);
   sqlite3_free(sql);
 }
 
@@ -318,9 +326,32 @@ static void compute(struct actor *actor, const char *name) {
   sqlite3_free(sql);
 }
 
+/* The database is this connection's alone until it has read in normal mode again. Not where a process
+** dies: SQLite in exclusive mode that finds a hot journal and cannot have the file for itself keeps a
+** pending lock, by which it takes the journal for that of a living writer at its next try, and reads what
+** is half written. */
+static void lock_others_out(struct actor *actor) {
+  if (actor->schedule->kills || !run(actor, "PRAGMA locking_mode = exclusive")) return;
+  if (run(actor, "BEGIN IMMEDIATE")) {
+    if (below(actor, 2)) change(actor, true);
+    commit(actor);
+    compare(actor);
+  }
+  while (!run(actor, "PRAGMA locking_mode = normal") || !run(actor, "SELECT count(*) FROM o"))
+    steps_yield();
+}
+
+/* Which is refused while others are at work. */
+static void switch_journal(struct actor *actor) {
+  static const char *const modes[] = {"wal", "delete", "wal", "truncate", "persist"};
+  char *sql = sqlite3_mprintf("PRAGMA journal_mode = %s", modes[below(actor, 5)]);
+  run(actor, sql);
+  sqlite3_free(sql);
+}
+
 static void keep_round(struct actor *actor) {
   char *problems;
-  switch (below(actor, 9)) {
+  switch (below(actor, 11)) {
     case 0:
       run(actor, "INSERT INTO t(t) VALUES('flush')");
       break;
@@ -342,6 +373,12 @@ static void keep_round(struct actor *actor) {
       problems = query(actor, "SELECT * FROM colfam_check('t')");
       if (problems && *problems) wrong(actor->schedule, "colfam_check: %s", problems);
       sqlite3_free(problems);
+      break;
+    case 8:
+      lock_others_out(actor);
+      break;
+    case 9:
+      switch_journal(actor);
       break;
     default:
       close_connection(actor);
@@ -398,9 +435,8 @@ static void set_up(struct schedule *schedule, struct harness_random *random) {
     struct actor actor = {schedule, copy, NULL, {1}};
     open_connection(&actor);
     set_process(&actor, (int)harness_below(random, 2));
-    if (copy == 0)
-      must(&actor, schedule->wal ? "PRAGMA page_size = 1024; PRAGMA journal_mode = wal"
-                                 : "PRAGMA page_size = 1024");
+    if (copy == 0 && strcmp(schedule->journal, "wal") == 0)
+      must(&actor, "PRAGMA journal_mode = wal");
     if (copy == 0)
       must(&actor,
            "CREATE TABLE o(k INT PRIMARY KEY, v) WITHOUT ROWID;"
@@ -424,6 +460,7 @@ static void tear_down(struct schedule *schedule, const struct disk *disk) {
   char *sound = query(&actor, "PRAGMA integrity_check");
   if (strcmp(sound, "ok|\n") != 0) wrong(schedule, "integrity_check: %s", sound);
   sqlite3_free(sound);
+  must(&actor, "DROP TABLE IF EXISTS x"); /* whose maker was killed */
   for (int i = 0; i < 3; i++)
     must(&actor, "INSERT OR REPLACE INTO t VALUES(1, 1); INSERT INTO t(t) VALUES('flush')");
   char *named = query(&actor, "SELECT count(*) FROM t_cffile");
@@ -435,48 +472,86 @@ static void tear_down(struct schedule *schedule, const struct disk *disk) {
   close_connection(&actor);
 }
 
+static struct schedule *current;
+
 static void go_on(bool sleeps) {
+  bool counts = current->kill_in && steps_process() == 1;
+  if (counts && --current->kill_in == 0) {
+    current->killed = true;
+    disk_kill(1);
+    steps_die();
+  }
   if (sleeps)
     for (int i = 0; i < 20; i++) steps_yield();
   else
     steps_point();
+  disk_set_process(steps_process());
+}
+
+/* The second process's, for one that will be killed, is never used again. */
+static void make_copy(int copy) {
+  static int number;
+  snprintf(copies[copy], sizeof copies[copy], "%s/copy%d.so", harness_memory_dir(), number++);
+  char *command = sqlite3_mprintf("cp '%s' '%s'", original, copies[copy]);
+  ck_assert_int_eq(system(command), 0);
+  sqlite3_free(command);
+}
+
+static void choose_schedule(struct schedule *schedule, struct harness_random *random,
+                            uint64_t seed) {
+  static const char *const rollback[] = {"delete", "delete", "truncate", "persist"};
+  *schedule = (struct schedule){.seed = seed,
+                                .journal = seed % 2 ? rollback[harness_below(random, 4)] : "wal",
+                                .copies = 1 + (int)harness_below(random, COPIES),
+                                .checkpoint_pages = harness_below(random, 2) ? 10 : 1000};
+  schedule->kills = schedule->copies == 2 && harness_below(random, 2) == 0;
+  if (schedule->kills) schedule->kill_in = 1 + (unsigned)harness_below(random, 1500);
+}
+
+static void add_actors(struct schedule *schedule, struct harness_random *random,
+                       struct actor *actors) {
+  static const struct {
+    const char *title;
+    void (*run)(void *);
+  } roles[ACTORS] = {{"writer 1", writer}, {"writer 2", writer},
+                     {"keeper", keeper},   {"reader 1", reader},
+                     {"reader 2", reader}, {"comer and goer", comer_and_goer}};
+  unsigned count = 3 + (unsigned)harness_below(random, ACTORS - 2);
+  for (unsigned i = 0; i < count; i++) {
+    actors[i] = (struct actor){schedule, (int)(i % (unsigned)schedule->copies), NULL, {0}};
+    harness_seed(&actors[i].random, schedule->seed * 16 + i);
+    steps_add(roles[i].title, actors[i].copy, roles[i].run, &actors[i]);
+  }
 }
 
 static void run_schedule(struct schedule *schedule, uint64_t seed) {
   struct harness_random random;
-  struct actor actors[WRITERS + READERS + 2];
-  static const struct {
-    const char *title;
-    void (*run)(void *);
-  } roles[] = {{"writer 1", writer}, {"writer 2", writer}, {"keeper", keeper},
-               {"reader 1", reader}, {"reader 2", reader}, {"comer and goer", comer_and_goer}};
+  struct actor *actors = calloc(ACTORS, sizeof *actors);
   harness_seed(&random, seed);
   struct disk *disk = disk_new(seed);
   disk_mount(disk);
   sqlite3_randomness(0, NULL);
-  *schedule = (struct schedule){.seed = seed,
-                                .wal = seed % 2 == 0,
-                                .copies = 1 + (int)harness_below(&random, COPIES),
-                                .checkpoint_pages = harness_below(&random, 2) ? 10 : 1000};
+  choose_schedule(schedule, &random, seed);
   set_up(schedule, &random);
   steps_begin(seed);
-  unsigned count = 3 + (unsigned)harness_below(&random, 4);
-  for (unsigned i = 0; i < count; i++) {
-    actors[i] = (struct actor){schedule, (int)(i % (unsigned)schedule->copies), NULL, {0}};
-    harness_seed(&actors[i].random, seed * 16 + i);
-    steps_add(roles[i].title, roles[i].run, &actors[i]);
-  }
+  add_actors(schedule, &random, actors);
+  if (schedule->kill_in) steps_keep_mutexes();
+  current = schedule;
   disk_on_call(go_on);
   steps_run();
   disk_on_call(NULL);
   tear_down(schedule, disk);
   disk_unref(disk);
+  if (schedule->killed)
+    make_copy(1); /* what the dead have is theirs */
+  else
+    free(actors);
 }
 
 /* ---- All */
 
 struct totals {
-  unsigned long schedules, statements, commits, snapshots, busy, changes;
+  unsigned long schedules, statements, commits, snapshots, busy, changes, killed;
 };
 
 static void count(struct totals *totals, const struct schedule *schedule) {
@@ -486,19 +561,14 @@ static void count(struct totals *totals, const struct schedule *schedule) {
   totals->snapshots += schedule->snapshots;
   totals->busy += schedule->busy;
   totals->changes += steps_changes();
+  totals->killed += schedule->killed;
 }
 
 static void prepare(void) {
   struct schedule schedule;
   const char *so = getenv("COLFAM_TEST_SO");
-  for (int i = 0; i < COPIES; i++) {
-    char *command = sqlite3_mprintf("cp '%s' '%s'", so ? so : COLFAM_TEST_SO, sql_path("copy.so"));
-    snprintf(copies[i], sizeof copies[i], "%s-%d.so", sql_path("copy.so"), i);
-    char *whole = sqlite3_mprintf("%s && mv '%s' '%s'", command, sql_path("copy.so"), copies[i]);
-    ck_assert_int_eq(system(whole), 0);
-    sqlite3_free(whole);
-    sqlite3_free(command);
-  }
+  snprintf(original, sizeof original, "%s", so ? so : COLFAM_TEST_SO);
+  for (int i = 0; i < COPIES; i++) make_copy(i);
   disk_register_vfs();
   run_schedule(&schedule, 0); /* so that nothing is done for the first time later */
 }
@@ -519,9 +589,9 @@ START_TEST(snapshots_hold_in_every_order) {
   }
   printf(
       "schedules, slice %d: %lu, %lu changes of thread, %lu statements, %lu commits, %lu snapshots,"
-      " %lu busy\n",
+      " %lu busy, %lu killed\n",
       _i, totals.schedules, totals.changes, totals.statements, totals.commits, totals.snapshots,
-      totals.busy);
+      totals.busy, totals.killed);
 }
 END_TEST
 
