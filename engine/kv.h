@@ -245,6 +245,43 @@ struct kv_work_ahead {
 };
 struct kv_work_ahead kv_view_work_ahead(const struct kv_view *view);
 
+/* ---- Damage: reading around it */
+
+/* What of a file cannot be read, as far as its keys tell: lower <= key < upper, or <= upper when closed. */
+struct kv_lost {
+  uint64_t file;
+  uint64_t position; /* of the first block in it; 0 too when nothing of the file can be read */
+  struct kv_slice lower, upper;
+  bool closed;
+  uint64_t entries; /* of the file, that are in such stretches; tombstones included */
+};
+/* A status other than KV_OK ends the survey. Slices are borrowed for the call. */
+typedef kv_status (*kv_lost_fn)(void *ctx, const struct kv_lost *lost);
+/* Reads every block of every file of the view. */
+kv_status kv_survey(struct kv_view *view, kv_lost_fn fn, void *ctx, struct kv_err *err);
+
+/* The rows that a damaged state still has, in key order: of each key the newest version that can be read.
+** When a newer one may have been in what cannot be read, the row is doubtful: it may be older than what was
+** there, or deleted. What a filter denies was not there. */
+struct kv_salvage;
+struct kv_salvage_input {
+  struct kv_family *family;
+  const struct kv_snapshot *snapshot;
+  const struct kv_log_source *source; /* a row that is missing or damaged hides all older ones */
+  bool files_doubtful; /* the manifest may lack files: all of them are older than one */
+};
+/* KV_CORRUPT when the manifest contradicts itself: what is newer cannot be told then. */
+kv_status kv_salvage_open(const struct kv_salvage_input *input, struct kv_salvage **salvage,
+                          struct kv_err *err);
+struct kv_salvaged {
+  struct kv_slice key, value; /* borrowed until the next call */
+  bool doubtful;
+};
+/* false: there are no more. After a failure only free. */
+kv_status kv_salvage_next(struct kv_salvage *salvage, bool *found, struct kv_salvaged *row,
+                          struct kv_err *err);
+void kv_salvage_free(struct kv_salvage *salvage); /* NULL is allowed */
+
 /* ---- Check */
 
 /* One problem; texts are borrowed for the call. file is 0 for problems of no file. A status other than

@@ -364,7 +364,11 @@ bool kv_table_in_bounds(const struct kv_table *table, struct kv_slice key) {
          kv_slice_compare(key, kv_buf_slice(&table->info.largest)) <= 0;
 }
 
-/* Bounds and filter: false when the file cannot have the key. */
+bool kv_table_may_have(const struct kv_table *table, struct kv_slice key, uint64_t hash) {
+  return kv_table_in_bounds(table, key) && kv_filter_may_contain(&table->parts.filter, hash);
+}
+
+/* The same, counted. */
 static bool may_have(const struct kv_table *table, struct kv_slice key, uint64_t hash) {
   if (!kv_table_in_bounds(table, key)) return false;
   if (!table->parts.filter.lines) return true;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "block.h"
+#include "block.h"
 #include "buf.h"
 #include "cache.h"
 #include "env.h"
@@ -67,6 +68,23 @@ kv_status kv_table_probe(struct kv_table *table, struct kv_slice key, uint64_t h
 /* An iterator; use_cache=false (compaction, check) reads past the cache. Errors name the file. */
 kv_status kv_table_iter(struct kv_table *table, bool use_cache, struct kv_iter **iter,
                         struct kv_err *err);
+
+/* Reading around damage, block by block, past the cache. */
+uint32_t kv_table_block_count(const struct kv_table *table);
+/* The keys that a block may have: lower <= key < upper, or <= upper when it is the last (`closed`), and where
+** it stands. Borrowed from the table. */
+struct kv_stretch {
+  struct kv_slice lower, upper;
+  bool closed;
+  uint64_t position;
+};
+struct kv_stretch kv_table_stretch(const struct kv_table *table, uint32_t block);
+/* Whether bounds and filter let the file have the key. */
+bool kv_table_may_have(const struct kv_table *table, struct kv_slice key, uint64_t hash);
+/* Reads a block, walks all of it and proves that every entry is in order and in its stretch. *bytes (from
+** kv_alloc) holds what *block and later its cursors read. */
+kv_status kv_table_rescue(const struct kv_table *table, uint32_t number, uint8_t **bytes,
+                          struct kv_block *block, uint64_t *entries, struct kv_err *err);
 
 /* Reads the whole file: every checksum, key order, bounds, counts, filter answers for every key, hash
 ** index answers. The first fault is the error; *digest (may be NULL) is the sum of all entries. */
