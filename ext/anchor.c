@@ -169,8 +169,8 @@ double colfam_vtab_rows_estimate(struct colfam_vtab *vtab) {
 
 /* ---- Public */
 
-int colfam_anchor_begin(struct colfam_conn *conn, const char *text, struct colfam_anchor *anchor,
-                        char **message) {
+int colfam_anchor_hold(struct colfam_conn *conn, const char *text, struct colfam_anchor *anchor,
+                       char **message) {
   memset(anchor, 0, sizeof *anchor);
   struct table_name name = {NULL, NULL, NULL};
   int rc = parse_name(text, &name, message);
@@ -183,8 +183,16 @@ int colfam_anchor_begin(struct colfam_conn *conn, const char *text, struct colfa
   if (rc == SQLITE_OK && anchor->vtab_moves != conn->vtab_moves)
     rc = find_vtab(conn, &name, &anchor->vtab, message);
   anchor->vtab_moves = conn->vtab_moves;
-  if (rc == SQLITE_OK) rc = take_view(anchor, message);
   sqlite3_free(name.memory);
+  if (rc != SQLITE_OK) colfam_anchor_end(anchor);
+  return rc;
+}
+
+int colfam_anchor_begin(struct colfam_conn *conn, const char *text, struct colfam_anchor *anchor,
+                        char **message) {
+  int rc = colfam_anchor_hold(conn, text, anchor, message);
+  if (rc != SQLITE_OK) return rc;
+  rc = take_view(anchor, message);
   if (rc != SQLITE_OK) colfam_anchor_end(anchor);
   return rc;
 }

@@ -96,9 +96,33 @@ static kv_status report(void *ctx, const char *severity, uint64_t file, uint64_t
   return list->rc ? KV_NOMEM : KV_OK;
 }
 
+/* A stretch of keys that a file has lost, in words. */
+static kv_status report_lost(void *ctx, const struct kv_lost *lost) {
+  struct check *check = ctx;
+  const struct colfam_schema *schema = schema_of(check);
+  sqlite3_str *text = sqlite3_str_new(NULL);
+  sqlite3_str_appendf(text, "table file %016llx: rows with keys from ",
+                      (unsigned long long)lost->file);
+  int rc = colfam_key_text(schema, lost->lower, text);
+  sqlite3_str_appendall(text, lost->closed ? " to " : " to below ");
+  if (!rc) rc = colfam_key_text(schema, lost->upper, text);
+  sqlite3_str_appendf(text, " may be lost (%lld entries of this file in all)",
+                      (sqlite3_int64)lost->entries);
+  if (rc && !check->list->rc) check->list->rc = rc;
+  colfam_list_text(check->list, "error");
+  colfam_list_format(check->list, "%016llx", (unsigned long long)lost->file);
+  colfam_list_integer(check->list, (sqlite3_int64)lost->position);
+  colfam_list_str(check->list, text);
+  return check->list->rc ? KV_NOMEM : KV_OK;
+}
+
+/* With damage, all files are read once more to tell what is lost. */
 static int check_engine(struct check *check) {
   struct kv_err err = {0};
+  sqlite3_int64 before = problems(check);
   kv_status status = kv_check(check->view, report, check->list, &err);
+  if (status == KV_OK && problems(check) > before)
+    status = kv_survey(check->view, report_lost, check, &err);
   return settle(check, status, &err, -1);
 }
 

@@ -17,6 +17,7 @@
 #include "version.h"
 #include "vtab.h"
 #include "work.h"
+#include "salvage.h"
 
 static void version_function(sqlite3_context *context, int argc, sqlite3_value **argv) {
   (void)argc, (void)argv;
@@ -159,5 +160,6 @@ int colfam_functions_register(struct colfam_conn *conn) {
     if (all || tables[i]->harmless) rc = colfam_tvf_register(conn, tables[i]);
   for (size_t i = 0; i < sizeof works / sizeof *works && !rc && all; i++)
     rc = colfam_work_register(conn, works[i]);
+  if (!rc && all) rc = colfam_salvage_register(conn);
   return rc;
 }

@@ -82,6 +82,9 @@ struct colfam_anchor {
 };
 int colfam_anchor_begin(struct colfam_conn *conn, const char *name, struct colfam_anchor *anchor,
                         char **message);
+/* The same without a view, for a table whose view cannot be made. */
+int colfam_anchor_hold(struct colfam_conn *conn, const char *name, struct colfam_anchor *anchor,
+                       char **message);
 void colfam_anchor_end(struct colfam_anchor *anchor);
 /* For calls that come many times in one statement. rest lets go of all but a statement that is reset;
 ** again begins anew, at little cost while no table of the connection has come or gone. end frees it in

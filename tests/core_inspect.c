@@ -16,6 +16,7 @@ static const char *const statements[] = {
     "SELECT rows, tombstones, raw_bytes, smallest, largest, problem FROM colfam_files('t')",
     "SELECT * FROM colfam_check('t')",
     "SELECT count(*) FROM colfam_check('damaged')",
+    "SELECT a, b, colfam_doubtful FROM saved",
 };
 enum { STATEMENTS = sizeof statements / sizeof *statements };
 
@@ -58,17 +59,24 @@ static void check_rows(const char *sql, int n, const char *rows, const char *exp
   ck_assert_msg(same, "%s: allocation %d: %s, not %s", sql, n, rows, expected);
 }
 
+/* With the table of salvage, for a statement that reads it. */
+static sqlite3 *open_for(const char *path, const char *sql) {
+  sqlite3 *db = sql_open(path);
+  if (strstr(sql, "saved")) sql_ok(db, "CREATE VIRTUAL TABLE temp.saved USING colfam_salvage(t)");
+  return db;
+}
+
 /* Every nth allocation of the heap fails once while `sql` runs; a fresh connection each time when cold. */
 static void fail_everywhere(const char *path, const char *sql, enum oom_heap heap, bool sticky,
                             bool cold) {
-  sqlite3 *db = sql_open(path);
+  sqlite3 *db = open_for(path, sql);
   char *expected = NULL, *rows = NULL;
   ck_assert_int_eq(run(db, sql, &expected), SQLITE_OK);
   bool failed = true;
   for (int n = 1; failed; n++) {
     if (cold) {
       sql_close(db);
-      db = sql_open(path);
+      db = open_for(path, sql);
     }
     oom_fail_nth(heap, n, sticky);
     int rc = run(db, sql, &rows);
