@@ -8,10 +8,9 @@
 ** Checked:
 **   every file    opens as the manifest describes it, and kv_table_verify: checksums, order, bounds, counts,
 **                 filter and hash index answers
-**   tombstones    a run at level 1 was made of everything older than it: nothing older may exist, which its
-**                 dropped tombstones would no longer hide, and it has no tombstones itself
 **   memtables     keys ascend
-**   row count     what a scan of everything finds, when the count is tracked
+**   row count     what a scan of everything finds, when the count is tracked: a row more would be one whose
+**                 tombstone went before it
 ** Thread rule: as for reads. */
 #include <string.h>
 
@@ -65,37 +64,11 @@ static kv_status check_file(struct check *check, const struct kv_file_info *file
   return settle(check, file->id, status, &found, err);
 }
 
-static kv_status check_no_tombstones(struct check *check, const struct kv_file_info *file) {
-  struct kv_err text;
-  kv_status status = KV_OK;
-  if (file->tombstones)
-    status = kv_fail(&text, KV_CORRUPT, "table file %016llx: merged, but has %llu tombstones",
-                     (unsigned long long)file->id, (unsigned long long)file->tombstones);
-  return report(check, file->id, status, &text);
-}
-
-static kv_status check_run(struct check *check, const struct kv_run *run, bool oldest) {
-  struct kv_err text;
-  kv_status status = KV_OK;
-  if (run->level == 0) return KV_OK;
-  if (!oldest)
-    status = kv_fail(&text, KV_CORRUPT, "the run of commit %llu is merged, but an older run exists",
-                     (unsigned long long)run->seq);
-  status = report(check, kv_sst_info(run->files[0])->id, status, &text);
-  for (size_t i = 0; i < run->file_count && status == KV_OK; i++) {
-    status = check_no_tombstones(check, kv_sst_info(run->files[i]));
-  }
-  return status;
-}
-
 static kv_status check_files(struct check *check, struct kv_err *err) {
   const struct kv_view *view = check->view;
   kv_status status = KV_OK;
   for (size_t i = 0; i < view->file_count && status == KV_OK; i++) {
     status = check_file(check, kv_sst_info(view->files[i]), err);
-  }
-  for (size_t i = 0; i < view->run_count && status == KV_OK; i++) {
-    status = check_run(check, &view->runs[i], i + 1 == view->run_count);
   }
   return status;
 }

@@ -1,30 +1,32 @@
-/* Jobs: a flush (memtables to one run at level 0), a compaction (memtables and runs to one run at level 1)
-** and a merge (runs to one run at level 1). A job reads an immutable view and writes new files; what it
+/* Jobs: a flush (memtables to a run), a compaction (memtables and runs to one run) and a merge (of runs, or
+** parts of runs, as compact_pick.h has chosen). A job reads an immutable view and writes new files; what it
 ** changes it says in an edit, which the caller publishes or not (invariant 3).
 **
 ** Phases, a bounded step at a time:
 **
-**   MERGE   the newest entry of every key goes to the writer. A tombstone goes along unless nothing older
-**           than the output exists: never in a compaction or merge, which take every run, and in a
-**           flush only when the view has runs. Outputs are cut by size, so a key is in one file only.
+**   MERGE   the newest entry of every key goes to the writer. A tombstone goes along only when an older
+**           file, which is no input, may have its key. Outputs are cut by size, so a key is in one file only.
 **   VERIFY  every output is opened and read back whole (kv_table_verifier).
 **   DONE    entries and digest of what was handed to the writers equal those read back.
 **
-** A failure ends the job: only kv_job_free is left, which unlinks the outputs. The job keeps its outputs
-** locked for as long as it lives, so that nobody takes them for left behind before the caller knows whether
-** they are named (invariant 5, Orphans).
+** An output that overlaps nothing goes to a deep level at once, so that keys written in their order are written
+** once or twice. A failure ends the job: only kv_job_free is left, which unlinks the outputs. The job keeps its
+** outputs locked for as long as it lives, so that nobody takes them for left behind before the caller knows
+** whether they are named (invariant 5, Orphans).
 ** Thread rule: one thread at a time; the view may be shared. */
 #include "compact.h"
 
 #include <string.h>
 
 #include "compact_pick.h"
+#include "compact_plan.h"
 #include "mem.h"
 #include "merge.h"
 #include "run_iter.h"
 #include "view.h"
 
-#define FILE_BYTES_DEFAULT (64u << 20)
+#define FILE_BUDGETS 4     /* memtable budgets that an output file holds */
+#define FILES_AT_MOST 1024 /* of a table, about; larger tables have larger files */
 #define STEP_BYTES_DEFAULT (1u << 20)
 
 enum phase { PHASE_MERGE, PHASE_VERIFY, PHASE_DONE, PHASE_FAILED };
@@ -35,9 +37,10 @@ struct kv_job {
   enum kv_job_kind kind;
   enum phase phase;
   struct kv_table_config config; /* the family's, with its options of when the job began */
+  uint64_t memtable_bytes;
   uint64_t file_bytes_max;
   uint64_t step_bytes_max;
-  bool keep_tombstones;
+  struct kv_plan plan;            /* of runs; none in a flush */
   struct kv_iter *input;          /* NULL when there is nothing to do */
   struct kv_table_writer *writer; /* of the output being written, or NULL */
   struct kv_digest emitted;       /* what was handed to writers */
@@ -55,6 +58,22 @@ struct kv_job {
   uint64_t entries_total;
 };
 
+/* ---- What to do */
+
+static struct kv_pick pick_of(const struct kv_view *view) {
+  const struct kv_layout *layout = view->layout;
+  struct kv_shape shape = {.memtable_bytes = kv_family_options(view->family).memtable_bytes,
+                           .runs = layout->sizes,
+                           .run_count = layout->run_count};
+  return kv_compact_pick(&shape);
+}
+
+struct kv_work kv_view_work(const struct kv_view *view) {
+  uint64_t budget = kv_family_options(view->family).memtable_bytes;
+  return (struct kv_work){.flush = view->log.bytes > budget,
+                          .merge = pick_of(view).kind != KV_PICK_NONE};
+}
+
 /* ---- Input */
 
 /* Commits that are in no file yet. */
@@ -64,24 +83,16 @@ static bool has_log(const struct kv_job *job) {
   return job->batch || log->last_seq != log->flushed_seq;
 }
 
-static uint64_t count_tombstones(const struct kv_run *run) {
-  uint64_t tombstones = 0;
-  for (size_t i = 0; i < run->file_count; i++) tombstones += kv_sst_info(run->files[i])->tombstones;
-  return tombstones;
-}
-
 static bool has_work(const struct kv_job *job) {
-  const struct kv_view *view = job->view;
+  const struct kv_plan *plan = &job->plan;
   if (has_log(job)) return true;
-  if (job->kind == KV_JOB_FLUSH || view->run_count == 0) return false;
-  return view->run_count > 1 || count_tombstones(&view->runs[0]) > 0;
+  if (job->kind == KV_JOB_MERGE) return plan->count > 0;
+  return plan->count > 1 || (plan->count == 1 && job->view->layout->sizes[0].tombstones > 0);
 }
 
 static kv_status open_inputs(const struct kv_job *job, struct kv_iter **inputs, size_t *count,
                              struct kv_err *err) {
-  const struct kv_view *view = job->view;
-  const struct kv_log_window *log = &view->log;
-  size_t runs = job->kind == KV_JOB_FLUSH ? 0 : view->run_count;
+  const struct kv_log_window *log = &job->view->log;
   size_t memtables = job->kind == KV_JOB_MERGE ? 0 : log->table_count;
   kv_status status = KV_OK;
   if (job->batch) {
@@ -92,8 +103,8 @@ static kv_status open_inputs(const struct kv_job *job, struct kv_iter **inputs, 
     status = kv_memtable_iter(log->tables[i], log->window, &inputs[*count], err);
     if (status == KV_OK) ++*count;
   }
-  for (size_t i = 0; i < runs && status == KV_OK; i++) {
-    status = kv_run_iter(&view->runs[i], false, &inputs[*count], err);
+  for (size_t i = 0; i < job->plan.count && status == KV_OK; i++) {
+    status = kv_run_iter(&job->plan.parts[i], false, &inputs[*count], err);
     if (status == KV_OK) ++*count;
   }
   return status;
@@ -101,7 +112,7 @@ static kv_status open_inputs(const struct kv_job *job, struct kv_iter **inputs, 
 
 static kv_status open_input(struct kv_job *job, struct kv_err *err) {
   size_t count = 0;
-  size_t count_max = 1 + job->view->log.table_count + job->view->run_count;
+  size_t count_max = 1 + job->view->log.table_count + job->plan.count;
   struct kv_iter **inputs = kv_alloc(count_max, sizeof *inputs);
   if (!inputs) return kv_fail_nomem(err);
   kv_status status = open_inputs(job, inputs, &count, err);
@@ -114,41 +125,36 @@ static kv_status open_input(struct kv_job *job, struct kv_err *err) {
   return status;
 }
 
-/* About how many entries the input has: a compaction reads the files too. */
 static uint64_t estimate_entries(const struct kv_job *job) {
-  uint64_t entries = kv_view_entries_estimate(job->view);
+  const struct kv_view *view = job->view;
+  uint64_t entries = kv_plan_entries(&job->plan);
+  if (job->kind != KV_JOB_MERGE) entries += kv_view_entries_estimate(view) - view->layout->entries;
   if (job->batch) entries += kv_batch_count(job->batch);
-  for (size_t i = 0; job->kind == KV_JOB_FLUSH && i < job->view->file_count; i++) {
-    entries -= kv_sst_info(job->view->files[i])->entries;
-  }
   return entries;
 }
 
 /* ---- The edit */
 
 /* A file that only a newer writer may work on is not rewritten. */
-static kv_status check_writers(const struct kv_job *job, struct kv_err *err) {
-  const struct kv_view *view = job->view;
-  size_t count = job->kind == KV_JOB_FLUSH ? 0 : view->file_count;
-  kv_status status = KV_OK;
-  for (size_t i = 0; i < count && status == KV_OK; i++) {
-    struct kv_table *table = NULL;
-    status = kv_sst_table(view->files[i], &table, err);
-    if (status == KV_OK) status = kv_table_check_writer(table, err);
-  }
-  return status;
+static kv_status check_writer(struct kv_sst *file, struct kv_err *err) {
+  struct kv_table *table = NULL;
+  kv_status status = kv_sst_table(file, &table, err);
+  return status == KV_OK ? kv_table_check_writer(table, err) : status;
 }
 
 static kv_status list_removed(struct kv_job *job, struct kv_err *err) {
-  const struct kv_view *view = job->view;
-  if (job->kind == KV_JOB_FLUSH || !view->file_count) return KV_OK;
-  job->edit.removed = kv_alloc(view->file_count, sizeof *job->edit.removed);
+  const struct kv_plan *plan = &job->plan;
+  kv_status status = KV_OK;
+  job->edit.removed = kv_alloc(kv_plan_files(plan), sizeof *job->edit.removed);
   if (!job->edit.removed) return kv_fail_nomem(err);
-  for (size_t i = 0; i < view->file_count; i++) {
-    job->edit.removed[i] = kv_sst_info(view->files[i])->id;
+  for (size_t i = 0; i < plan->count; i++) {
+    const struct kv_run *part = &plan->parts[i];
+    for (size_t j = 0; j < part->file_count && status == KV_OK; j++) {
+      status = check_writer(part->files[j], err);
+      job->edit.removed[job->edit.removed_count++] = kv_sst_info(part->files[j])->id;
+    }
   }
-  job->edit.removed_count = view->file_count;
-  return KV_OK;
+  return status;
 }
 
 /* Room for one more output, made before its file is, so that no file is ever without its record. */
@@ -190,7 +196,7 @@ static kv_status finish_file(struct kv_job *job, struct kv_err *err) {
     kv_file_info_release(info);
     return status;
   }
-  info->level = job->kind == KV_JOB_FLUSH ? 0 : 1;
+  info->level = job->plan.level;
   info->seq = job->seq;
   job->handles[job->edit.added_count++] = kv_table_writer_take_file(job->writer);
   kv_open_files_hold(open_files(job));
@@ -223,6 +229,14 @@ static kv_status emit(struct kv_job *job, const struct kv_iter *entry, struct kv
   return finish_file(job, err);
 }
 
+/* Whether a file that is older than the output, and no input, may have the key. */
+static bool has_older(const struct kv_job *job, struct kv_slice key) {
+  const struct kv_view *view = job->view;
+  for (size_t i = job->plan.older; i < view->run_count; i++)
+    if (kv_run_find(&view->runs[i], key)) return true;
+  return false;
+}
+
 static kv_status end_of_input(struct kv_job *job, struct kv_err *err) {
   if (job->input->status != KV_OK) {
     if (err) *err = job->input->err;
@@ -246,7 +260,7 @@ static kv_status merge_step(struct kv_job *job, struct kv_err *err) {
   kv_status status = KV_OK;
   while (input->valid && bytes < job->step_bytes_max && status == KV_OK) {
     bytes += input->key.size + input->value.size + 1;
-    if (!input->deleted || job->keep_tombstones) status = emit(job, input, err);
+    if (!input->deleted || has_older(job, input->key)) status = emit(job, input, err);
     job->entries_done++;
     if (status == KV_OK) kv_iter_next(input);
   }
@@ -310,13 +324,41 @@ static void count_job(const struct kv_job *job) {
     kv_stats_add(stats, KV_STAT_FLUSH_BYTES, job->bytes_written);
     return;
   }
-  uint64_t bytes_read = 0;
-  for (size_t i = 0; i < job->view->file_count; i++) {
-    bytes_read += kv_sst_info(job->view->files[i])->bytes;
-  }
   kv_stats_add(stats, KV_STAT_COMPACTIONS, 1);
-  kv_stats_add(stats, KV_STAT_COMPACT_BYTES_READ, bytes_read);
+  kv_stats_add(stats, KV_STAT_COMPACT_BYTES_READ, kv_plan_bytes(&job->plan));
   kv_stats_add(stats, KV_STAT_COMPACT_BYTES_WRITTEN, job->bytes_written);
+}
+
+/* The seq of the oldest run of level 0; `otherwise` when there is none, or it is newer. */
+static uint64_t oldest_young_seq(const struct kv_layout *layout, uint64_t otherwise) {
+  uint64_t seq = otherwise;
+  for (size_t i = 0; i < layout->run_count; i++)
+    if (layout->runs[i].level == 0 && layout->runs[i].seq < seq) seq = layout->runs[i].seq;
+  return seq;
+}
+
+/* Where a flush belongs over this view. One that overlaps nothing, as of keys that are written in their order,
+** may go below all that it does not meet; what is small is gathered at level 0 first. */
+static void place_flush(struct kv_job *job, const struct kv_layout *layout) {
+  struct kv_file_info *added = job->edit.added;
+  bool stays = job->bytes_written < job->memtable_bytes ||
+               kv_edit_overlaps(&job->edit, layout, 0, UINT32_MAX);
+  uint32_t level = kv_level_for(job->memtable_bytes, job->bytes_written);
+  uint32_t deepest = layout->run_count ? layout->runs[layout->run_count - 1].level : 0;
+  for (size_t i = 0; i < job->edit.added_count; i++) {
+    added[i].level = stays ? 0 : level > deepest ? level : deepest;
+    added[i].seq = stays ? job->seq : oldest_young_seq(layout, job->seq);
+  }
+}
+
+static void place_compaction(struct kv_job *job) {
+  uint32_t level = kv_level_for(job->memtable_bytes, job->bytes_written);
+  for (size_t i = 0; i < job->edit.added_count; i++) job->edit.added[i].level = level;
+}
+
+static void place(struct kv_job *job, const struct kv_view *view) {
+  if (job->kind == KV_JOB_FLUSH) place_flush(job, view->layout);
+  if (job->kind == KV_JOB_COMPACT) place_compaction(job);
 }
 
 static kv_status verify_step(struct kv_job *job, struct kv_err *err) {
@@ -326,6 +368,7 @@ static kv_status verify_step(struct kv_job *job, struct kv_err *err) {
   status = compare_digests(job, err);
   if (status != KV_OK) return status;
   count_job(job);
+  place(job, job->view);
   job->phase = PHASE_DONE;
   return KV_OK;
 }
@@ -358,12 +401,13 @@ static void set_config(struct kv_job *job) {
   job->config.compression_level = options.compression_level;
   job->config.filter_bits = options.filter_bits;
   job->config.block_bytes = options.block_bytes;
+  job->memtable_bytes = options.memtable_bytes;
 }
 
 static void set_flushed(struct kv_job *job, const struct kv_log_row *row) {
   const struct kv_view *view = job->view;
   if (job->kind == KV_JOB_MERGE) {
-    job->seq = view->run_count ? view->runs[0].seq : 0;
+    job->seq = kv_plan_seq(&job->plan);
     job->edit.rows = -1;
     kv_job_rebase(job, view);
     return;
@@ -376,40 +420,93 @@ static void set_flushed(struct kv_job *job, const struct kv_log_row *row) {
 }
 
 static uint64_t input_bytes(const struct kv_job *job) {
-  uint64_t bytes = job->view->log.bytes;
+  uint64_t bytes = kv_plan_bytes(&job->plan);
+  if (job->kind != KV_JOB_MERGE) bytes += job->view->log.bytes;
   if (job->batch) bytes += kv_batch_data_bytes(job->batch);
-  for (size_t i = 0; job->kind != KV_JOB_FLUSH && i < job->view->file_count; i++)
-    bytes += kv_sst_info(job->view->files[i])->bytes;
   return bytes;
 }
 
-/* Every output keeps a descriptor for its lock until the job's end: there are not many, but large ones. */
+static uint64_t larger(uint64_t a, uint64_t b) {
+  return a > b ? a : b;
+}
+
+/* Files are the parts in which levels are merged, so they are small; but every output keeps a descriptor for its
+** lock until the job's end, so there are not many. */
 static void set_file_bytes(struct kv_job *job) {
-  size_t outputs = kv_open_files_limit(open_files(job));
-  uint64_t share = input_bytes(job) / outputs;
-  job->file_bytes_max = share > FILE_BYTES_DEFAULT ? share : FILE_BYTES_DEFAULT;
+  uint64_t input = input_bytes(job);
+  uint64_t total = input;
+  for (size_t i = 0; i < job->view->run_count; i++) total += job->view->layout->sizes[i].bytes;
+  job->file_bytes_max = larger(FILE_BUDGETS * job->memtable_bytes, total / FILES_AT_MOST);
+  job->file_bytes_max = larger(job->file_bytes_max, input / kv_open_files_limit(open_files(job)));
 }
 
 static kv_status job_start(struct kv_job *job, struct kv_err *err) {
-  const struct kv_view *view = job->view;
   if (!has_work(job)) {
     job->phase = PHASE_DONE;
     return KV_OK;
   }
-  set_config(job);
   set_file_bytes(job);
-  job->keep_tombstones = job->kind == KV_JOB_FLUSH && view->run_count > 0;
   job->entries_total = estimate_entries(job);
-  kv_status status = check_writers(job, err);
-  if (status == KV_OK) status = list_removed(job, err);
+  kv_status status = list_removed(job, err);
   if (status == KV_OK) status = open_input(job, err);
   if (status == KV_OK) kv_iter_seek_first(job->input);
   return status;
 }
 
+/* A job that knows its view. */
+static kv_status job_alloc(struct kv_view *view, enum kv_job_kind kind, struct kv_job **job,
+                           struct kv_err *err) {
+  struct kv_job *made = kv_alloc_zero(1, sizeof *made);
+  if (!made) return kv_fail_nomem(err);
+  made->view = kv_view_ref(view);
+  made->kind = kind;
+  made->step_bytes_max = STEP_BYTES_DEFAULT;
+  set_config(made);
+  *job = made;
+  return KV_OK;
+}
+
+/* Frees it when it could not be begun. */
+static kv_status job_begin(struct kv_job *made, kv_status planned, const struct kv_log_row *row,
+                           struct kv_job **job, struct kv_err *err) {
+  if (planned == KV_OK) set_flushed(made, row);
+  kv_status status = planned == KV_OK ? job_start(made, err) : planned;
+  if (status == KV_OK)
+    *job = made;
+  else
+    kv_job_free(made);
+  return status;
+}
+
+static kv_status plan_merge(struct kv_job *job, const struct kv_pick *pick, struct kv_err *err) {
+  return kv_plan_pick(&job->plan, job->view->layout, pick, FILE_BUDGETS * job->memtable_bytes, err);
+}
+
+kv_status kv_job_new_pick(struct kv_view *view, const struct kv_pick *pick, struct kv_job **job,
+                          struct kv_err *err) {
+  struct kv_job *made;
+  *job = NULL;
+  kv_status status = job_alloc(view, KV_JOB_MERGE, &made, err);
+  return status == KV_OK ? job_begin(made, plan_merge(made, pick, err), NULL, job, err) : status;
+}
+
 kv_status kv_job_new(struct kv_view *view, enum kv_job_kind kind, struct kv_job **job,
                      struct kv_err *err) {
   return kv_job_new_commit(view, kind, NULL, NULL, job, err);
+}
+
+static kv_status make_plan(struct kv_job *job, struct kv_err *err) {
+  struct kv_pick pick;
+  switch (job->kind) {
+    case KV_JOB_MERGE:
+      pick = pick_of(job->view);
+      return plan_merge(job, &pick, err);
+    case KV_JOB_COMPACT:
+      return kv_plan_all(&job->plan, job->view->layout, err);
+    case KV_JOB_FLUSH:
+      break;
+  }
+  return KV_OK;
 }
 
 kv_status kv_job_new_commit(struct kv_view *view, enum kv_job_kind kind, struct kv_batch *batch,
@@ -418,19 +515,11 @@ kv_status kv_job_new_commit(struct kv_view *view, enum kv_job_kind kind, struct 
   if (row && row->seq <= view->log.state.last_seq)
     return kv_fail(err, KV_MISUSE, "commit %llu is not above the view's last, %llu",
                    (unsigned long long)row->seq, (unsigned long long)view->log.state.last_seq);
-  struct kv_job *made = kv_alloc_zero(1, sizeof *made);
-  if (!made) return kv_fail_nomem(err);
-  made->view = kv_view_ref(view);
-  made->kind = kind;
-  made->step_bytes_max = STEP_BYTES_DEFAULT;
+  struct kv_job *made;
+  kv_status status = job_alloc(view, kind, &made, err);
+  if (status != KV_OK) return status;
   if (batch) made->batch = kv_batch_ref(batch);
-  set_flushed(made, row);
-  kv_status status = job_start(made, err);
-  if (status == KV_OK)
-    *job = made;
-  else
-    kv_job_free(made);
-  return status;
+  return job_begin(made, make_plan(made, err), row, job, err);
 }
 
 void kv_job_set_file_bytes(struct kv_job *job, uint64_t bytes) {
@@ -451,13 +540,6 @@ const char *kv_job_phase(const struct kv_job *job) {
   return job->phase == PHASE_VERIFY ? "verify" : "write";
 }
 
-static bool has_inputs(const struct kv_job *job, const struct kv_view *view) {
-  for (size_t i = 0; i < job->edit.removed_count; i++) {
-    if (!kv_view_names_file(view, job->edit.removed[i])) return false;
-  }
-  return true;
-}
-
 static bool same_flushed(const struct kv_view *a, const struct kv_view *b) {
   const struct kv_log_state *was = &a->log.state;
   const struct kv_log_state *is = &b->log.state;
@@ -465,12 +547,19 @@ static bool same_flushed(const struct kv_view *a, const struct kv_view *b) {
 }
 
 /* Runs that were flushed meanwhile are newer than all that a merge has read. */
+static bool merge_fits(const struct kv_job *job, const struct kv_layout *now) {
+  const struct kv_plan *plan = &job->plan;
+  if (plan->count == 0) return true;
+  return kv_plan_is_live(plan, now) &&
+         !kv_edit_overlaps(&job->edit, now, plan->parts[0].level + 1, plan->level);
+}
+
 bool kv_job_fits(const struct kv_job *job, const struct kv_view *view) {
-  if (job->kind == KV_JOB_MERGE) return has_inputs(job, view);
+  if (job->kind == KV_JOB_MERGE) return merge_fits(job, view->layout);
   if (!same_flushed(job->view, view)) return false;
   if (job->edit.flushed_seq > view->log.state.last_seq) return false;
-  if (job->kind == KV_JOB_FLUSH) return job->keep_tombstones || view->run_count == 0;
-  return job->edit.removed_count == view->file_count && has_inputs(job, view);
+  if (job->kind == KV_JOB_FLUSH || !has_work(job)) return true;
+  return job->edit.removed_count == view->file_count && kv_plan_is_live(&job->plan, view->layout);
 }
 
 const struct kv_edit *kv_job_edit(const struct kv_job *job) {
@@ -478,6 +567,7 @@ const struct kv_edit *kv_job_edit(const struct kv_job *job) {
 }
 
 void kv_job_rebase(struct kv_job *job, const struct kv_view *view) {
+  place(job, view);
   if (job->kind != KV_JOB_MERGE) return;
   job->edit.flushed_seq = view->log.state.flushed_seq;
   job->edit.flushed_nonce = view->log.state.flushed_nonce;
@@ -510,32 +600,7 @@ void kv_job_free(struct kv_job *job) {
   kv_free(job->edit.added);
   kv_free(job->edit.removed);
   kv_batch_unref(job->batch);
+  kv_plan_release(&job->plan);
   kv_view_unref(job->view);
   kv_free(job);
-}
-
-/* ---- What to do next */
-
-static struct kv_shape shape_of(const struct kv_view *view) {
-  struct kv_shape shape = {.log_bytes = view->log.bytes,
-                           .memtable_bytes = kv_family_options(view->family).memtable_bytes,
-                           .run_count = view->run_count};
-  for (size_t i = 0; i < view->file_count; i++) {
-    const struct kv_file_info *file = kv_sst_info(view->files[i]);
-    if (file->seq == view->runs[view->run_count - 1].seq)
-      shape.bottom_bytes += file->bytes;
-    else
-      shape.upper_bytes += file->bytes;
-  }
-  return shape;
-}
-
-enum kv_work kv_view_work(const struct kv_view *view) {
-  struct kv_shape shape = shape_of(view);
-  return kv_compact_pick(&shape);
-}
-
-struct kv_work_ahead kv_view_work_ahead(const struct kv_view *view) {
-  struct kv_shape shape = shape_of(view);
-  return kv_compact_ahead(&shape);
 }

@@ -1,24 +1,128 @@
-/* See compact_pick.h. A merge rewrites the bottom run, so it waits until the runs above are worth that, or
-** are too many for a point read; and it takes the log along, so it takes the place of a flush. */
+/* See compact_pick.h. Leveled compaction as in O'Neil et al., The Log-Structured Merge-Tree, Acta Informatica
+** 1996, with fixed-size parts of a level merged at a time; size-tiered runs above it. */
 #include "compact_pick.h"
 
-#define RUNS_WORTH_MERGING 4
-#define RUNS_MAX 16
+#define LEVEL_RATIO 10
+#define LEVEL_1_BUDGETS 16 /* memtable budgets that level 1 may hold */
+#define TIER_RUNS 4
 
-static bool is_worth_merging(const struct kv_shape *shape) {
-  uint64_t half_bottom = shape->bottom_bytes - shape->bottom_bytes / 2;
-  return shape->run_count >= RUNS_WORTH_MERGING && shape->upper_bytes >= half_bottom;
+uint64_t kv_level_bytes_max(uint64_t memtable_bytes, uint32_t level) {
+  uint64_t bytes = LEVEL_1_BUDGETS * memtable_bytes;
+  for (; level > 1 && bytes <= UINT64_MAX / LEVEL_RATIO; level--) bytes *= LEVEL_RATIO;
+  return bytes;
 }
 
-enum kv_work kv_compact_pick(const struct kv_shape *shape) {
-  if (shape->run_count >= RUNS_MAX) return KV_WORK_COMPACT;
-  if (shape->log_bytes <= shape->memtable_bytes) return KV_WORK_NONE;
-  return is_worth_merging(shape) ? KV_WORK_COMPACT : KV_WORK_FLUSH;
+uint32_t kv_level_for(uint64_t memtable_bytes, uint64_t bytes) {
+  uint32_t level = 1;
+  while (kv_level_bytes_max(memtable_bytes, level) < bytes) level++;
+  return level;
 }
 
-struct kv_work_ahead kv_compact_ahead(const struct kv_shape *shape) {
-  return (struct kv_work_ahead){
-      .flush = shape->log_bytes > shape->memtable_bytes,
-      .merge = is_worth_merging(shape) || shape->run_count >= RUNS_MAX / 2,
-  };
+static const struct kv_pick nothing = {KV_PICK_NONE, 0, 0};
+
+/* Level 0 as a whole, and what is below it. */
+struct sums {
+  size_t young;           /* runs of level 0 */
+  struct kv_run_size all; /* of them together */
+  struct kv_run_size below;
+  uint64_t level_1_bytes;
+};
+
+static void add(struct kv_run_size *sum, const struct kv_run_size *run) {
+  sum->bytes += run->bytes;
+  sum->entries += run->entries;
+  sum->tombstones += run->tombstones;
+}
+
+static struct sums sum_up(const struct kv_shape *shape) {
+  struct sums sums = {0};
+  for (size_t i = 0; i < shape->run_count; i++) {
+    const struct kv_run_size *run = &shape->runs[i];
+    sums.young += run->level == 0;
+    add(run->level == 0 ? &sums.all : &sums.below, run);
+    if (run->level == 1) sums.level_1_bytes = run->bytes;
+  }
+  return sums;
+}
+
+/* Runs of level 0, from the newest on, none of which is larger than all before it together. */
+static struct kv_pick find_tier(const struct kv_shape *shape, size_t young, uint64_t *bytes) {
+  for (size_t first = 0; first + TIER_RUNS <= young; first++) {
+    size_t count = 1;
+    *bytes = shape->runs[first].bytes;
+    for (; first + count < young && shape->runs[first + count].bytes <= *bytes; count++)
+      *bytes += shape->runs[first + count].bytes;
+    if (count >= TIER_RUNS) return (struct kv_pick){KV_PICK_TIER, first, count};
+  }
+  return nothing;
+}
+
+/* A tier that ends with the oldest run goes down when level 1 is not much larger. */
+static struct kv_pick pick_tier(const struct kv_shape *shape, const struct sums *sums) {
+  uint64_t bytes = 0;
+  struct kv_pick pick = find_tier(shape, sums->young, &bytes);
+  bool ends_level = pick.first + pick.count == sums->young;
+  if (pick.kind == KV_PICK_TIER && ends_level && sums->level_1_bytes / 2 <= bytes)
+    pick.kind = KV_PICK_DOWN;
+  return pick;
+}
+
+/* Level 0 that is too large: its oldest run piece by piece when that is large by itself. */
+static struct kv_pick pick_down(const struct kv_shape *shape, const struct sums *sums) {
+  uint64_t oldest = shape->runs[sums->young - 1].bytes;
+  if (oldest >= kv_level_bytes_max(shape->memtable_bytes, 1))
+    return (struct kv_pick){KV_PICK_PUSH, sums->young - 1, 1};
+  return (struct kv_pick){KV_PICK_DOWN, 0, sums->young};
+}
+
+static double ratio(uint64_t bytes, uint64_t bytes_max) {
+  return (double)bytes / (double)(bytes_max ? bytes_max : 1);
+}
+
+/* How much level 0 calls for work, more than 1: it does. */
+static double young_pressure(const struct kv_shape *shape, const struct sums *sums) {
+  double by_bytes = ratio(sums->all.bytes, kv_level_bytes_max(shape->memtable_bytes, 1));
+  double by_runs = (double)sums->young / (4 * TIER_RUNS);
+  return by_bytes > by_runs ? by_bytes : by_runs;
+}
+
+/* The level that is too large by the most; NULL when none is. */
+static const struct kv_run_size *fullest(const struct kv_shape *shape, double *pressure) {
+  const struct kv_run_size *found = NULL;
+  *pressure = 1;
+  for (size_t i = 0; i < shape->run_count; i++) {
+    const struct kv_run_size *run = &shape->runs[i];
+    if (run->level == 0) continue;
+    double here = ratio(run->bytes, kv_level_bytes_max(shape->memtable_bytes, run->level));
+    if (here <= *pressure) continue;
+    *pressure = here;
+    found = run;
+  }
+  return found;
+}
+
+/* Tombstones that hide older entries: most of level 0, or whole files of a level. */
+static struct kv_pick pick_dense(const struct kv_shape *shape, const struct sums *sums) {
+  bool young = sums->young && sums->all.tombstones > sums->all.entries / 2 &&
+               sums->all.tombstones >= sums->below.entries / 16 && sums->below.entries;
+  if (young) return pick_down(shape, sums);
+  for (size_t i = sums->young; i + 1 < shape->run_count; i++)
+    if (shape->runs[i].dense_bytes) return (struct kv_pick){KV_PICK_PUSH, i, 1};
+  return nothing;
+}
+
+struct kv_pick kv_compact_pick(const struct kv_shape *shape) {
+  struct sums sums = sum_up(shape);
+  double level_pressure = 1;
+  double pressure = young_pressure(shape, &sums);
+  const struct kv_run_size *level = fullest(shape, &level_pressure);
+  if (level && level_pressure > pressure)
+    return (struct kv_pick){KV_PICK_PUSH, (size_t)(level - shape->runs), 1};
+  struct kv_pick down = pressure >= 1 ? pick_down(shape, &sums) : nothing;
+  if (down.kind == KV_PICK_DOWN) return down;
+  struct kv_pick tier = pick_tier(shape, &sums);
+  if (tier.kind != KV_PICK_NONE) return tier;
+  if (down.kind != KV_PICK_NONE) return down;
+  if (level) return (struct kv_pick){KV_PICK_PUSH, (size_t)(level - shape->runs), 1};
+  return pick_dense(shape, &sums);
 }

@@ -1,4 +1,4 @@
-/* What work a table needs: a pure function, sizes in, decision out. */
+/* What work a table needs: pure functions, sizes in, decision out. */
 #ifndef KV_COMPACT_PICK_H
 #define KV_COMPACT_PICK_H
 
@@ -6,20 +6,33 @@
 #include <stdint.h>
 
 #include "kv.h"
+#include "layout.h"
 
 struct kv_shape {
-  uint64_t log_bytes;      /* encoded bytes of live log rows */
-  uint64_t memtable_bytes; /* the budget */
+  uint64_t memtable_bytes;        /* the budget of the log */
+  const struct kv_run_size *runs; /* newest first: those of level 0, then the levels */
   size_t run_count;
-  uint64_t bottom_bytes; /* of the oldest run */
-  uint64_t upper_bytes;  /* of all other runs */
 };
-/* FLUSH when the log is over its budget; COMPACT instead when the runs above the bottom have grown to
-** half of it (at least 4 runs), or when there are 16 runs. */
-enum kv_work kv_compact_pick(const struct kv_shape *shape);
-/* What a thread should do meanwhile, so that commits need not: a flush when the log is over its budget, a
-** merge of the runs when those above the bottom have grown to half of it (at least 4 runs), or when there
-** are 8. */
-struct kv_work_ahead kv_compact_ahead(const struct kv_shape *shape);
+
+enum kv_pick_kind {
+  KV_PICK_NONE,
+  KV_PICK_TIER, /* runs first..first+count of level 0 become one of level 0 */
+  KV_PICK_DOWN, /* the same runs, of which the last is the oldest of level 0, become part of level 1 */
+  KV_PICK_PUSH /* some of run `first` becomes part of the next level; of level 0 it is the oldest run */
+};
+struct kv_pick {
+  enum kv_pick_kind kind;
+  size_t first;
+  size_t count;
+};
+/* The work on files that is due most. Level 0 is size-tiered: four runs or more of like size become one, so that
+** there are few, of sizes that grow geometrically; when it is as large as level 1 may be, or not much smaller
+** than it is, it is merged into level 1. A level that is larger than it may be gives files to the next, which
+** may be ten times as large. Files that are mostly tombstones go down too, and end where nothing older is. */
+struct kv_pick kv_compact_pick(const struct kv_shape *shape);
+/* How large a level below 0 may be, bytes. */
+uint64_t kv_level_bytes_max(uint64_t memtable_bytes, uint32_t level);
+/* The first level below 0 that may be as large as this. */
+uint32_t kv_level_for(uint64_t memtable_bytes, uint64_t bytes);
 
 #endif

@@ -326,18 +326,24 @@ void kv_family_drop_view(struct kv_family *family, struct kv_view *view) {
   kv_mutex_unlock(family->lock);
 }
 
-/* By what is committed, and by what of it is in files. */
-static bool is_behind(const struct kv_view *view, const struct kv_view *other) {
+static bool has_same_files(const struct kv_view *a, const struct kv_view *b) {
+  return a->layout == b->layout ||
+         (a->file_count == b->file_count &&
+          memcmp(a->files, b->files, a->file_count * sizeof *a->files) == 0);
+}
+
+/* By what is committed, and by what of it is in files; of equals the one that was made last, which the list
+** has first, is the newest. */
+static bool is_older(const struct kv_view *view, const struct kv_view *other) {
   const struct kv_log_state *a = &view->log.state, *b = &other->log.state;
   if (a->last_seq != b->last_seq) return a->last_seq < b->last_seq;
-  return a->flushed_seq < b->flushed_seq ||
-         (a->flushed_seq == b->flushed_seq && view->run_count > other->run_count);
+  return a->flushed_seq < b->flushed_seq;
 }
 
 static const struct kv_view *newest_view(const struct kv_family *family) {
   const struct kv_view *newest = family->views;
   for (const struct kv_view *view = newest; view; view = view->next)
-    if (is_behind(newest, view)) newest = view;
+    if (is_older(newest, view)) newest = view;
   return newest;
 }
 
@@ -357,8 +363,8 @@ void kv_family_view_facts(struct kv_family *family, struct kv_view_facts *facts)
   const struct kv_view *newest = newest_view(family);
   for (const struct kv_view *view = family->views; view; view = view->next) {
     facts->count++;
-    if (is_behind(view, newest) && now - view->made_us > facts->oldest_us)
-      facts->oldest_us = now - view->made_us;
+    bool is_behind = is_older(view, newest) || !has_same_files(view, newest);
+    if (is_behind && now - view->made_us > facts->oldest_us) facts->oldest_us = now - view->made_us;
   }
   if (newest) facts->pinned_bytes = pinned_bytes(family, newest);
   kv_mutex_unlock(family->lock);

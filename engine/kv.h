@@ -197,8 +197,8 @@ struct kv_edit {
 enum kv_job_kind {
   KV_JOB_FLUSH,   /* every memtable of the view becomes one run */
   KV_JOB_COMPACT, /* every memtable and every run of the view becomes one run without tombstones */
-  KV_JOB_MERGE /* every run of the view becomes one, without tombstones; the log is left alone, so that
-                     flushes may be recorded while it runs */
+  KV_JOB_MERGE    /* the runs, or parts of them, whose merging is due most (compact_pick.h), if any; the log
+                  is left alone, so that flushes may be recorded while it runs */
 };
 struct kv_job;
 /* Holds a reference to the view. */
@@ -221,11 +221,12 @@ void kv_job_progress(const struct kv_job *job, uint64_t *done, uint64_t *total);
 /* "write" or "verify", what the next step does, or "done"; static. */
 const char *kv_job_phase(const struct kv_job *job);
 /* Whether the job's inputs are still live in a later view of its family, so that its edit can be recorded
-** there: every file that it read is named, and for a flush or a compaction the same commit is flushed,
-** for a compaction no other file is named. That its last commit is still the view's, which nonces tell,
-** is the caller's to check. */
+** there: every file that it read is named at the same level, its output overlaps no other file where it
+** goes, for a flush or a compaction the same commit is flushed, for a compaction no other file is named. That
+** its last commit is still the view's, which nonces tell, is the caller's to check. */
 bool kv_job_fits(const struct kv_job *job, const struct kv_view *view);
-/* To be recorded over this view, which it fits: the edit of a merge takes the view's flushed mark. */
+/* To be recorded over this view, which it fits: the edit of a merge takes the view's flushed mark, that of a
+** flush the level where its files belong. */
 void kv_job_rebase(struct kv_job *job, const struct kv_view *view);
 /* The edit of a finished job. With nothing to do it adds and removes nothing and flushed_* are the
 ** view's. */
@@ -235,15 +236,12 @@ void kv_job_keep_files(struct kv_job *job);
 /* Unlinks the job's files unless kept. */
 void kv_job_free(struct kv_job *job);
 
-enum kv_work { KV_WORK_NONE, KV_WORK_FLUSH, KV_WORK_COMPACT };
-/* What a commit over this view should do first: a pure function of sizes (compact_pick.h). */
-enum kv_work kv_view_work(const struct kv_view *view);
-/* What threads should do meanwhile, so that commits need not (compact_pick.h). */
-struct kv_work_ahead {
-  bool flush; /* KV_JOB_FLUSH */
+/* What is due, a pure function of sizes (compact_pick.h): by threads meanwhile, or in commits. */
+struct kv_work {
+  bool flush; /* KV_JOB_FLUSH: the log is over its budget */
   bool merge; /* KV_JOB_MERGE */
 };
-struct kv_work_ahead kv_view_work_ahead(const struct kv_view *view);
+struct kv_work kv_view_work(const struct kv_view *view);
 
 /* ---- Damage: reading around it */
 

@@ -257,7 +257,8 @@ static void remember_dropped(struct store *store, const struct kv_edit *edit) {
 kv_status store_publish(struct store *store, struct kv_job *job, uint64_t flushed_seq) {
   const struct kv_edit *edit = kv_job_edit(job);
   kv_job_rebase(job, store->view);
-  kv_status status = catalog_publish(&store->catalog, edit, flushed_seq);
+  kv_status status = KV_BUSY;
+  if (kv_job_fits(job, store->view)) status = catalog_publish(&store->catalog, edit, flushed_seq);
   if (status == KV_OK) {
     remember_dropped(store, edit);
     kv_job_keep_files(job);

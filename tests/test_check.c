@@ -174,52 +174,6 @@ START_TEST(missing_file_is_reported_and_the_check_goes_on) {
 }
 END_TEST
 
-/* Gives the files of a run another level in the manifest. */
-static void set_level(uint64_t seq, uint32_t level) {
-  struct catalog *catalog = &store.catalog;
-  kv_view_unref(store.view);
-  for (size_t i = 0; i < catalog->file_count; i++) {
-    if (catalog->files[i].seq == seq) catalog->files[i].level = level;
-  }
-  store.view = store_view(&store);
-}
-
-START_TEST(merged_run_above_an_older_run_is_reported) {
-  put_many(0, 10, "older");
-  store_commit(&store);
-  store_flush(&store);
-  put_many(5, 15, "newer");
-  store_commit(&store);
-  store_flush(&store);
-  expect_sound();
-  set_level(2, 1);
-  struct report report = checked();
-  ck_assert_int_eq(report.problems, 1);
-  ck_assert_uint_eq(report.file, store_run_file(&store, 0)->id);
-  ck_assert_str_eq(report.text, "the run of commit 2 is merged, but an older run exists");
-}
-END_TEST
-
-START_TEST(tombstones_in_a_merged_run_are_reported) {
-  put_many(0, 10, "older");
-  store_commit(&store);
-  store_flush(&store);
-  put_many(5, 15, NULL);
-  store_commit(&store);
-  store_flush(&store);
-  set_level(2, 1);
-  struct report report = checked();
-  ck_assert_int_eq(report.problems, 2);
-  kv_view_unref(store.view);
-  size_t older = store.catalog.files[0].seq == 1 ? 0 : 1;
-  kv_file_info_release(&store.catalog.files[older]);
-  store.catalog.files[older] = store.catalog.files[--store.catalog.file_count];
-  store.view = store_view(&store);
-  report = checked();
-  ck_assert_ptr_nonnull(strstr(report.text, "merged, but has 10 tombstones"));
-}
-END_TEST
-
 START_TEST(manifest_that_disagrees_with_its_file_is_reported) {
   put_many(0, 10, "value");
   store_commit(&store);
@@ -295,8 +249,6 @@ int main(void) {
   tcase_add_test(tests, every_flipped_byte_is_reported_with_its_file);
   tcase_add_test(tests, damage_behind_an_open_table_and_a_warm_cache_is_found);
   tcase_add_test(tests, missing_file_is_reported_and_the_check_goes_on);
-  tcase_add_test(tests, merged_run_above_an_older_run_is_reported);
-  tcase_add_test(tests, tombstones_in_a_merged_run_are_reported);
   tcase_add_test(tests, manifest_that_disagrees_with_its_file_is_reported);
   tcase_add_test(tests, callers_status_stops_the_check);
   tcase_add_test(tests, every_allocation_failing);

@@ -1,9 +1,8 @@
-/* Jobs: what to do (compact_pick), flush and compaction, splitting, verification, failures. */
+/* Jobs: when there is work, flush and compaction, splitting, verification, failures. */
 #include <stdio.h>
 #include <string.h>
 
 #include "catalog.h"
-#include "compact_pick.h"
 #include "mem.h"
 #include "table_read.h"
 
@@ -31,58 +30,25 @@ static const struct kv_file_info *file(size_t index) {
 
 /* ---- What to do */
 
-START_TEST(pick_by_sizes) {
-  const struct {
-    struct kv_shape shape;
-    enum kv_work want;
-  } cases[] = {
-      {{0, 100, 0, 0, 0}, KV_WORK_NONE},
-      {{100, 100, 0, 0, 0}, KV_WORK_NONE},
-      {{101, 100, 0, 0, 0}, KV_WORK_FLUSH},
-      {{101, 100, 1, 1000, 0}, KV_WORK_FLUSH},
-      {{101, 100, 3, 100, 1000}, KV_WORK_FLUSH}, /* too few runs */
-      {{101, 100, 4, 1000, 499}, KV_WORK_FLUSH}, /* not yet half */
-      {{101, 100, 4, 1000, 500}, KV_WORK_COMPACT},
-      {{101, 100, 4, 1001, 500}, KV_WORK_FLUSH},
-      {{101, 100, 4, 1001, 501}, KV_WORK_COMPACT},
-      {{101, 100, 15, 100000, 10}, KV_WORK_FLUSH},
-      {{100, 100, 4, 1000, 500}, KV_WORK_NONE}, /* the log is what calls for work */
-      {{100, 100, 15, 1000, 5000}, KV_WORK_NONE},
-      {{0, 100, 16, 100000, 10}, KV_WORK_COMPACT}, /* but for too many runs */
-      {{101, 100, 16, 100000, 10}, KV_WORK_COMPACT},
-      {{101, 100, 4, UINT64_MAX, UINT64_MAX}, KV_WORK_COMPACT},
-      {{UINT64_MAX, 100, 4, UINT64_MAX, 0}, KV_WORK_FLUSH},
-  };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    ck_assert_int_eq(kv_compact_pick(&cases[i].shape), cases[i].want);
-  }
-}
-END_TEST
-
 START_TEST(view_says_when_work_is_due) {
   struct kv_options options = kv_family_options(store.family);
   options.memtable_bytes = 16384;
   kv_family_set_options(store.family, &options);
-  int compactions = 0;
+  int merges = 0;
   for (int round = 0; round < 300; round++) {
-    put_many("k", round * 20, round * 20 + 20,
+    put_many("k", round % 7 * 1000, round % 7 * 1000 + 20 + round,
              "a value of about fifty bytes, so that the log grows");
     store_commit(&store);
-    enum kv_work work = kv_view_work(store.view);
-    uint64_t bytes = kv_view_log_bytes(store.view);
-    ck_assert_int_eq(work != KV_WORK_NONE, bytes > 16384);
-    if (work == KV_WORK_FLUSH) store_flush(&store);
-    if (work == KV_WORK_COMPACT) store_compact(&store);
-    compactions += work == KV_WORK_COMPACT;
-    ck_assert_uint_lt(kv_view_run_count(store.view), 16);
+    struct kv_work work = kv_view_work(store.view);
+    ck_assert_int_eq(work.flush, kv_view_log_bytes(store.view) > 16384);
+    if (work.flush) store_flush(&store);
+    work = kv_view_work(store.view);
+    ck_assert(!work.flush);
+    if (work.merge) store_job(&store, KV_JOB_MERGE);
+    merges += work.merge;
+    ck_assert_uint_lt(kv_view_run_count(store.view), 12);
   }
-  ck_assert_int_gt(compactions, 1);
-  for (int i = 0; i < 20; i++) {
-    store_put(&store, "one", "1");
-    store_commit(&store);
-    store_flush(&store);
-  }
-  ck_assert_int_eq(kv_view_work(store.view), KV_WORK_COMPACT);
+  ck_assert_int_gt(merges, 5);
 }
 END_TEST
 
@@ -112,12 +78,13 @@ START_TEST(flush_makes_one_run_of_every_generation) {
 }
 END_TEST
 
-START_TEST(flush_above_a_run_keeps_tombstones) {
+START_TEST(flush_keeps_tombstones_that_may_hide_something) {
   put_many("a", 0, 10, "1");
   store_commit(&store);
   store_flush(&store);
   store_delete(&store, "a00003");
-  store_delete(&store, "never there");
+  store_delete(&store, "a00003, never there");
+  store_delete(&store, "never there, and beside the run");
   store_commit(&store);
   store_flush(&store);
   ck_assert_uint_eq(kv_view_run_count(store.view), 2);
@@ -730,10 +697,9 @@ int main(void) {
   TCase *tests = tcase_create("compact");
   tcase_set_timeout(tests, 30);
   tcase_add_checked_fixture(tests, open_store, close_store);
-  tcase_add_test(tests, pick_by_sizes);
   tcase_add_test(tests, view_says_when_work_is_due);
   tcase_add_test(tests, flush_makes_one_run_of_every_generation);
-  tcase_add_test(tests, flush_above_a_run_keeps_tombstones);
+  tcase_add_test(tests, flush_keeps_tombstones_that_may_hide_something);
   tcase_add_test(tests, flush_with_a_batch_covers_its_commit);
   tcase_add_test(tests, compaction_with_a_batch_takes_everything);
   tcase_add_test(tests, commit_below_the_view_is_misuse);

@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "catalog.h"
+#include "compact.h"
 #include "mem.h"
+#include "view.h"
 
 #define KEYS 2000
 #define OLD_VIEWS 4
@@ -370,13 +372,43 @@ static void drop_job(struct world *world) {
   world->job = NULL;
 }
 
+/* Any merge that is allowed, whether it is due or not. */
+static struct kv_pick random_pick(struct world *world) {
+  const struct kv_layout *layout = world->store.view->layout;
+  size_t young = 0;
+  if (!layout->run_count) return (struct kv_pick){KV_PICK_NONE, 0, 0};
+  while (young < layout->run_count && layout->runs[young].level == 0) young++;
+  size_t first = below(world, layout->run_count);
+  if (first >= young) return (struct kv_pick){KV_PICK_PUSH, first, 1};
+  if (first + 1 == young && below(world, 2)) return (struct kv_pick){KV_PICK_PUSH, first, 1};
+  if (below(world, 2)) return (struct kv_pick){KV_PICK_DOWN, first, young - first};
+  return (struct kv_pick){KV_PICK_TIER, first, 1 + below(world, young - first)};
+}
+
+static void begin_job(struct world *world) {
+  struct kv_view *view = world->store.view;
+  struct kv_pick pick = random_pick(world);
+  switch (below(world, 8)) {
+    case 0:
+      CHECK(world, kv_job_new(view, KV_JOB_COMPACT, &world->job, NULL) == KV_OK);
+      break;
+    case 1:
+      CHECK(world, kv_job_new(view, KV_JOB_MERGE, &world->job, NULL) == KV_OK);
+      break;
+    case 2:
+    case 3:
+      CHECK(world, kv_job_new(view, KV_JOB_FLUSH, &world->job, NULL) == KV_OK);
+      break;
+    default:
+      CHECK(world, kv_job_new_pick(view, &pick, &world->job, NULL) == KV_OK);
+  }
+}
+
 static void work_on_job(struct world *world) {
   bool done = false;
   if (!world->job) {
-    static const enum kv_job_kind kinds[] = {KV_JOB_FLUSH, KV_JOB_COMPACT, KV_JOB_MERGE};
-    enum kv_job_kind kind = kinds[below(world, 3)];
     world->job_flushed_seq = kv_view_log(world->store.view)->flushed_seq;
-    CHECK(world, kv_job_new(world->store.view, kind, &world->job, NULL) == KV_OK);
+    begin_job(world);
     kv_job_set_file_bytes(world->job, 2048 + below(world, 40000));
     kv_job_set_step_bytes(world->job, 1000 + below(world, 100000));
   }
@@ -402,10 +434,18 @@ static void rebuild_view(struct world *world) {
   world->store.view = view;
 }
 
+/* So small that there are several levels. */
+static void open_again(struct world *world) {
+  store_reopen(&world->store);
+  struct kv_options options = kv_family_options(world->store.family);
+  options.memtable_bytes = 256 << (world->seed % 5);
+  kv_family_set_options(world->store.family, &options);
+}
+
 static void reopen(struct world *world) {
   while (world->old_count) drop_view(world);
   drop_job(world);
-  store_reopen(&world->store);
+  open_again(world);
   world->pending = world->committed;
   world->mark_count = 0;
 }
@@ -433,10 +473,10 @@ static void step(struct world *world) {
     drop_view(world);
   else if (what < 82)
     rebuild_view(world);
-  else if (what < 85)
+  else if (what < 86)
     job_at_once(world, KV_JOB_FLUSH);
   else if (what < 87)
-    job_at_once(world, KV_JOB_COMPACT);
+    job_at_once(world, below(world, 4) ? KV_JOB_MERGE : KV_JOB_COMPACT);
   else if (what < 98)
     work_on_job(world);
   else if (what < 99)
@@ -455,7 +495,7 @@ static void run(uint64_t seed, size_t cache_bytes, int filter_bits, int compress
   world->store.catalog.table_rows = 0;
   world->store.config.options.filter_bits = filter_bits;
   world->store.config.options.compression_level = compression;
-  store_reopen(&world->store);
+  open_again(world);
   for (world->step = 0; world->step < STEPS; world->step++) step(world);
   reopen(world);
   store_sweep(&world->store);

@@ -89,7 +89,7 @@ START_TEST(empty_snapshot_has_nothing) {
   ck_assert_uint_eq(kv_view_log_bytes(view), 0);
   ck_assert_int_eq(kv_view_rows(view), 0);
   ck_assert_uint_eq(kv_view_log(view)->last_seq, 100);
-  ck_assert_int_eq(kv_view_work(view), KV_WORK_NONE);
+  ck_assert(!kv_view_work(view).flush && !kv_view_work(view).merge);
   kv_view_unref(view);
   kv_view_unref(NULL);
 }
@@ -149,7 +149,10 @@ START_TEST(manifest_that_contradicts_itself_is_corrupt) {
   } cases[] = {
       {{{1, 0, 5, "a", "m"}, {2, 0, 5, "m", "z"}}, "overlap"},
       {{{1, 0, 5, "a", "z"}, {2, 0, 5, "b", "c"}}, "overlap"},
-      {{{1, 0, 5, "a", "c"}, {2, 1, 5, "m", "z"}}, "of levels 0 and 1 both end at commit 5"},
+      {{{1, 1, 5, "a", "m"}, {2, 1, 6, "m", "z"}}, "overlap"},
+      {{{1, 0, 5, "a", "c"}, {2, 2, 6, "m", "z"}},
+       "0000000000000002 of level 2 covers commit 6, but above it 0000000000000001 of level 0 ends "
+       "at commit 5"},
       {{{1, 0, 5, "a", "c"}, {1, 0, 5, "a", "c"}}, "named twice"},
       {{{1, 0, 5, "a", "c"}, {1, 0, 6, "a", "c"}}, "in two ways"},
       {{{1, 0, 5, "a", "c"}, {2, 0, 6, "d", "c"}}, "0000000000000002 has its smallest key above"},
@@ -420,7 +423,7 @@ START_TEST(advance_without_memory_leaves_the_base_and_can_be_replaced) {
     ck_assert_ptr_null(next);
     failures++;
   }
-  ck_assert_int_gt(failures, 3);
+  ck_assert_int_gt(failures, 1);
   kv_batch_rollback(store.batch, empty);
   ck_assert_str_eq(store_get(&store, store.view, "e"), "9");
 }

@@ -1,0 +1,40 @@
+/* Which files of a layout a merge reads, and where its output goes: what compact_pick.h has decided by sizes,
+** made exact by keys. Thread rule: pure functions; a plan belongs to one thread. */
+#ifndef KV_COMPACT_PLAN_H
+#define KV_COMPACT_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "compact_pick.h"
+#include "layout.h"
+
+/* The parts of runs that are read, newest first; they point into a layout, which must outlive them. */
+struct kv_plan {
+  struct kv_run *parts; /* owned */
+  size_t count;
+  uint32_t level; /* of the output */
+  size_t older;   /* from this run of the layout on, files are older than the output and not read */
+};
+void kv_plan_release(struct kv_plan *plan);
+/* Nothing for KV_PICK_NONE. A push takes about file_bytes. */
+kv_status kv_plan_pick(struct kv_plan *plan, const struct kv_layout *layout,
+                       const struct kv_pick *pick, uint64_t file_bytes, struct kv_err *err);
+/* Every run, whole. */
+kv_status kv_plan_all(struct kv_plan *plan, const struct kv_layout *layout, struct kv_err *err);
+
+size_t kv_plan_files(const struct kv_plan *plan);
+uint64_t kv_plan_bytes(const struct kv_plan *plan);
+uint64_t kv_plan_entries(const struct kv_plan *plan);
+/* The newest commit in its files; 0 without files. */
+uint64_t kv_plan_seq(const struct kv_plan *plan);
+
+/* Whether every file that was planned is still named, where it was. */
+bool kv_plan_is_live(const struct kv_plan *plan, const struct kv_layout *now);
+/* Whether a file that the edit adds overlaps one of the layout at level `from` to `to` that it does not
+** remove. */
+bool kv_edit_overlaps(const struct kv_edit *edit, const struct kv_layout *layout, uint32_t from,
+                      uint32_t to);
+
+#endif
