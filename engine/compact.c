@@ -201,6 +201,9 @@ static kv_status finish_file(struct kv_job *job, struct kv_err *err) {
   job->handles[job->edit.added_count++] = kv_table_writer_take_file(job->writer);
   kv_open_files_hold(open_files(job));
   job->bytes_written += info->bytes;
+  kv_stats_add(kv_family_stats(job->view->family),
+               job->kind == KV_JOB_FLUSH ? KV_STAT_FLUSH_BYTES : KV_STAT_COMPACT_BYTES_WRITTEN,
+               info->bytes);
   kv_table_writer_free(job->writer);
   job->writer = NULL;
   return KV_OK;
@@ -319,14 +322,9 @@ static kv_status verify_output(struct kv_job *job, struct kv_err *err) {
 
 static void count_job(const struct kv_job *job) {
   struct kv_stats *stats = kv_family_stats(job->view->family);
-  if (job->kind == KV_JOB_FLUSH) {
-    kv_stats_add(stats, KV_STAT_FLUSHES, 1);
-    kv_stats_add(stats, KV_STAT_FLUSH_BYTES, job->bytes_written);
-    return;
-  }
-  kv_stats_add(stats, KV_STAT_COMPACTIONS, 1);
-  kv_stats_add(stats, KV_STAT_COMPACT_BYTES_READ, kv_plan_bytes(&job->plan));
-  kv_stats_add(stats, KV_STAT_COMPACT_BYTES_WRITTEN, job->bytes_written);
+  bool flushes = job->kind == KV_JOB_FLUSH;
+  kv_stats_add(stats, flushes ? KV_STAT_FLUSHES : KV_STAT_COMPACTIONS, 1);
+  if (!flushes) kv_stats_add(stats, KV_STAT_COMPACT_BYTES_READ, kv_plan_bytes(&job->plan));
 }
 
 /* The seq of the oldest run of level 0; `otherwise` when there is none, or it is newer. */

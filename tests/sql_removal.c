@@ -324,9 +324,13 @@ START_TEST(commits_alone_leave_only_named_files) {
   for (int i = 0; i < 60; i++) {
     twins_both(a, "INSERT OR REPLACE INTO @ SELECT count(*) % 37, printf('%03000d', 1) FROM @");
     twins_both(a, "DELETE FROM @ WHERE k = (SELECT max(k) FROM @) AND k > 30");
-    ck_assert_int_eq(files_on_disk(), files_named());
+    /* one more is of a merge that the next commits go on with */
+    ck_assert_int_le(files_on_disk() - files_named(), 1);
   }
   ck_assert_int_gt(files_named(), 0);
+  sql_close(a);
+  a = twins_connect();
+  ck_assert_int_eq(files_on_disk(), files_named());
   b = twins_connect();
 }
 END_TEST
