@@ -9,11 +9,11 @@
 **   VERIFY  every output is opened and read back whole (kv_table_verifier).
 **   DONE    entries and digest of what was handed to the writers equal those read back.
 **
-** An output that overlaps nothing goes to a deep level at once, so that keys written in their order are written
-** once or twice. A failure ends the job: only kv_job_free is left, which unlinks the outputs. The job keeps its
-** outputs locked for as long as it lives, so that nobody takes them for left behind before the caller knows
-** whether they are named (invariant 5, Orphans).
-** Thread rule: one thread at a time; the view may be shared. */
+** An output that overlaps nothing goes to a deep level at once, so that keys written in their order are
+** written once or twice. A failure ends the job: only kv_job_free is left, which unlinks the outputs. The
+** job keeps its outputs locked for as long as it lives, so that nobody takes them for left behind before the
+** caller knows whether they are named (invariant 5, Orphans). Thread rule: one thread at a time; the view
+** may be shared. */
 #include "compact.h"
 
 #include <string.h>
@@ -335,8 +335,8 @@ static uint64_t oldest_young_seq(const struct kv_layout *layout, uint64_t otherw
   return seq;
 }
 
-/* Where a flush belongs over this view. One that overlaps nothing, as of keys that are written in their order,
-** may go below all that it does not meet; what is small is gathered at level 0 first. */
+/* Where a flush belongs over this view. One that overlaps nothing, as of keys that are written in their
+** order, may go below all that it does not meet; what is small is gathered at level 0 first. */
 static void place_flush(struct kv_job *job, const struct kv_layout *layout) {
   struct kv_file_info *added = job->edit.added;
   bool stays = job->bytes_written < job->memtable_bytes ||
@@ -428,8 +428,8 @@ static uint64_t larger(uint64_t a, uint64_t b) {
   return a > b ? a : b;
 }
 
-/* Files are the parts in which levels are merged, so they are small; but every output keeps a descriptor for its
-** lock until the job's end, so there are not many. */
+/* Files are the parts in which levels are merged, so they are small; but every output keeps a descriptor for
+** its lock until the job's end, so there are not many. */
 static void set_file_bytes(struct kv_job *job) {
   uint64_t input = input_bytes(job);
   uint64_t total = input;

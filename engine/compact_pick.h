@@ -25,10 +25,11 @@ struct kv_pick {
   size_t first;
   size_t count;
 };
-/* The work on files that is due most. Level 0 is size-tiered: four runs or more of like size become one, so that
-** there are few, of sizes that grow geometrically; when it is as large as level 1 may be, or not much smaller
-** than it is, it is merged into level 1. A level that is larger than it may be gives files to the next, which
-** may be ten times as large. Files that are mostly tombstones go down too, and end where nothing older is. */
+/* The work on files that is due most. Level 0 is size-tiered: four runs or more of like size become one, so
+** that there are few, of sizes that grow geometrically; when it is as large as level 1 may be, or not much
+** smaller than it is, it is merged into level 1. A level that is larger than it may be gives files to the
+** next, which may be ten times as large. Files that are mostly tombstones go down too, and end where nothing
+** older is. */
 struct kv_pick kv_compact_pick(const struct kv_shape *shape);
 /* How large a level below 0 may be, bytes. */
 uint64_t kv_level_bytes_max(uint64_t memtable_bytes, uint32_t level);

@@ -1,10 +1,10 @@
 /* The files of a manifest arranged into runs: immutable, reference-counted, shared by all views between two
 ** changes of the manifest.
 **
-** A run is a set of files that are disjoint by key. Level 0 has one run for each seq, made by flushes and large
-** commits, the newest first; every deeper level is one run, older than all levels above it. So runs are totally
-** ordered, and of two entries of one key that of the earlier run is newer.
-** Thread rule: immutable once made; references are atomic, and the files' are counted under the family's lock. */
+** A run is a set of files that are disjoint by key. Level 0 has one run for each seq, made by flushes and
+** large commits, the newest first; every deeper level is one run, older than all levels above it. So runs
+** are totally ordered, and of two entries of one key that of the earlier run is newer. Thread rule:
+** immutable once made; references are atomic, and the files' are counted under the family's lock. */
 #ifndef KV_LAYOUT_H
 #define KV_LAYOUT_H
 

@@ -1,6 +1,6 @@
-/* Views: the files of a snapshot arranged into runs, and the memtables of its log, which are all newer than any
-** run: a read that goes batch, memtables, runs and stops at the first answer sees the newest (invariant 1).
-** Thread rule: immutable after it is built; references are counted atomically. */
+/* Views: the files of a snapshot arranged into runs, and the memtables of its log, which are all newer than
+** any run: a read that goes batch, memtables, runs and stops at the first answer sees the newest (invariant
+** 1). Thread rule: immutable after it is built; references are counted atomically. */
 #include "view.h"
 
 #include <string.h>

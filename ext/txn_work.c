@@ -266,8 +266,8 @@ static int spare_length(struct colfam_txn *txn, struct due *due, char **message)
 **
 ** It computes what is due from the newest committed view (worker.h), and a later commit adopts it. A commit
 ** does a piece of the work itself only at the hard limits: when log and batch pass twice the budget, where
-** it first waits for a flush that is under way, or when there are too many runs. Without a thread commits share
-** the merging, and leave what is unfinished to the next. */
+** it first waits for a flush that is under way, or when there are too many runs. Without a thread commits
+** share the merging, and leave what is unfinished to the next. */
 
 /* Whether this commit can leave what is due to the thread. */
 static bool leaves_work(const struct colfam_txn *txn, const struct due *due) {

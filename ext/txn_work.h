@@ -28,7 +28,8 @@ bool colfam_work_takes_batch(const struct colfam_txn *txn);
 void colfam_work_number_row(struct colfam_txn *txn);
 int colfam_work_encode_row(struct colfam_txn *txn, char **message);
 
-/* In xSync: does what this commit has to do, and adopts what waits, so that publishing is all that is left. */
+/* In xSync: does what this commit has to do, and adopts what waits, so that publishing is all that is left.
+** */
 int colfam_work_do(struct colfam_txn *txn, char **message);
 /* Takes finished work that waits for the table and fits. */
 int colfam_work_adopt(struct colfam_txn *txn, char **message);

@@ -143,7 +143,7 @@ static void commit_to_log(struct engine_store *store, struct kv_log_row *row) {
 static void commit(void *opened) {
   struct engine_store *store = opened;
   uint64_t budget = kv_family_options(store->family).memtable_bytes;
-  enum kv_work work = kv_view_work(store->view);
+  struct kv_work work = kv_view_work(store->view);
   if (kv_view_gen_bytes(store->view) > budget) store->gen++;
   struct kv_log_row row = {.seq = ++store->seq, .nonce = store->seq, .gen = store->gen, .rows = -1};
   if (kv_batch_data_bytes(store->batch) > budget)
@@ -151,9 +151,8 @@ static void commit(void *opened) {
   else
     commit_to_log(store, &row);
   drop_batch(store);
-  if (work != KV_WORK_NONE) {
-    run_job(store, work == KV_WORK_FLUSH ? KV_JOB_FLUSH : KV_JOB_COMPACT, NULL, NULL);
-  }
+  if (work.flush) run_job(store, KV_JOB_FLUSH, NULL, NULL);
+  if (work.merge) run_job(store, KV_JOB_MERGE, NULL, NULL);
 }
 
 static void settle(void *opened) {

@@ -1,5 +1,5 @@
-/* Levels: a table of many small commits keeps few runs, gives its rows to ever deeper levels in bounded pieces,
-** and lets go of what was deleted, with the thread and without. */
+/* Levels: a table of many small commits keeps few runs, gives its rows to ever deeper levels in bounded
+** pieces, and lets go of what was deleted, with the thread and without. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -94,8 +94,8 @@ START_TEST(random_rows_go_down_level_by_level) {
 }
 END_TEST
 
-/* Without a thread a commit does its share and no more: a flush, or so much of a merge. What it writes is counted
-** when a file of it is finished. */
+/* Without a thread a commit does its share and no more: a flush, or so much of a merge. What it writes is
+** counted when a file of it is finished. */
 START_TEST(a_commit_does_a_bounded_share) {
   sqlite3_int64 most = 0, before = 0;
   for (int i = 0; i < COMMITS; i++) {

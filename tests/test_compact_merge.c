@@ -1,5 +1,5 @@
-/* Merges: jobs over runs, or parts of runs, that leave the log alone, so that flushes may be recorded while they
-** run; and the levels that they make. */
+/* Merges: jobs over runs, or parts of runs, that leave the log alone, so that flushes may be recorded while
+** they run; and the levels that they make. */
 #include <stdio.h>
 
 #include "catalog.h"

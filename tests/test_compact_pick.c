@@ -6,8 +6,8 @@
 
 enum { RUNS = 24 };
 
-/* Sizes of level 0 from the newest, a 0 at the end; of levels 1 to 3, 0: not there. A budget of 1 lets level 1
-** have 16 bytes, level 2 160 and level 3 1,600. */
+/* Sizes of level 0 from the newest, a 0 at the end; of levels 1 to 3, 0: not there. A budget of 1 lets level
+** 1 have 16 bytes, level 2 160 and level 3 1,600. */
 struct tree {
   uint64_t young[RUNS];
   uint64_t levels[3];
@@ -99,8 +99,8 @@ START_TEST(levels_have_room_for_ten_times_as_much) {
 }
 END_TEST
 
-/* Flushes of one size, for as long as it takes to fill three levels; merging is done by sizes alone, nothing is
-** overwritten. What is written for each flush stays bounded, and so do the runs of level 0. */
+/* Flushes of one size, for as long as it takes to fill three levels; merging is done by sizes alone, nothing
+** is overwritten. What is written for each flush stays bounded, and so do the runs of level 0. */
 START_TEST(runs_and_rewriting_stay_bounded) {
   struct tree tree = {{0}, {0}};
   uint64_t flushes = 1500, written = 0;
