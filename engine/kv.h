@@ -197,7 +197,7 @@ struct kv_edit {
 enum kv_job_kind {
   KV_JOB_FLUSH,   /* every memtable of the view becomes one run */
   KV_JOB_COMPACT, /* every memtable and every run of the view becomes one run without tombstones */
-  KV_JOB_MERGE    /* the runs, or parts of them, whose merging is due most (compact_pick.h), if any; the log
+  KV_JOB_MERGE /* the runs, or parts of them, whose merging is due most (compact_pick.h), if any; the log
                   is left alone, so that flushes may be recorded while it runs */
 };
 struct kv_job;
