@@ -281,6 +281,29 @@ static void step_schema(struct model *m, struct conn *c) {
   run(m, c, below(m, 2) ? "CREATE TABLE IF NOT EXISTS x(a)" : "DROP TABLE IF EXISTS x");
 }
 
+/* A table that is ordinary on one side and colfam's on the other comes, is written and goes. SQLite drops
+** no ordinary table while a statement of the connection reads. */
+static void step_table(struct model *m, struct conn *c) {
+  static const char *const creates[SIDES] = {
+      "CREATE TABLE IF NOT EXISTS y(k INT PRIMARY KEY, v) WITHOUT ROWID",
+      "CREATE VIRTUAL TABLE IF NOT EXISTS y USING colfam(k INT PRIMARY KEY, v)"};
+  int codes[SIDES];
+  if (c->cursor.stmts[ORACLE]) return;
+  switch (below(m, 4)) {
+    case 0:
+      for (int side = 0; side < SIDES; side++)
+        sqlite3_free(run_one(c->dbs[side], creates[side], &codes[side]));
+      agree(m, c, "CREATE y", codes);
+      break;
+    case 1:
+      run(m, c, "DROP TABLE IF EXISTS y");
+      break;
+    default:
+      run(m, c, "INSERT OR REPLACE INTO y VALUES(%u, %u)", below(m, KEYS), m->step);
+  }
+  if (sqlite3_get_autocommit(c->dbs[ORACLE])) c->savepoints = 0;
+}
+
 /* How long the log is, and so what a checkpoint can do, is each side's own. One that begins the log anew
 ** makes snapshots too old, so there is none of those. */
 static void step_checkpoint(struct model *m, struct conn *c) {
@@ -314,9 +337,9 @@ static void step_reopen(struct model *m, struct conn *c) {
 static const struct {
   unsigned weight;
   void (*step)(struct model *m, struct conn *c);
-} kinds[] = {{30, step_write},     {20, step_read},   {12, step_begin},  {18, step_commit},
-             {6, step_savepoint},  {14, step_cursor}, {2, step_version}, {2, step_schema},
-             {3, step_checkpoint}, {3, step_compute}, {1, step_reopen}};
+} kinds[] = {{30, step_write},    {20, step_read},      {12, step_begin},  {18, step_commit},
+             {6, step_savepoint}, {14, step_cursor},    {2, step_version}, {2, step_schema},
+             {4, step_table},     {3, step_checkpoint}, {3, step_compute}, {1, step_reopen}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static void take_step(struct model *m) {

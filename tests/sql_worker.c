@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -91,6 +92,44 @@ START_TEST(commits_publish_what_the_thread_has_computed) {
   ck_assert_int_gt(statistic("flushes"), 2);
   files_named_are_there(db, "t");
   same_rows();
+}
+END_TEST
+
+/* Descriptors of the process on the database file, its log and its journal. */
+static int database_files_open(void) {
+  int count = 0;
+  DIR *dir = opendir("/proc/self/fd");
+  for (struct dirent *entry; dir && (entry = readdir(dir));) {
+    char link[300], path[4200] = "";
+    snprintf(link, sizeof link, "/proc/self/fd/%s", entry->d_name);
+    bool known = readlink(link, path, sizeof path - 1) > 0;
+    count += known && strstr(path, "/app.db") && !strstr(path, "-colfam");
+  }
+  if (dir) closedir(dir);
+  return count;
+}
+
+static int connections_made;
+static int count_connection(sqlite3 *made, char **message, const struct sqlite3_api_routines *api) {
+  (void)made, (void)message, (void)api;
+  connections_made++;
+  return SQLITE_OK;
+}
+
+/* Not even for a moment (invariant 4): SQLite would tell, and its files would be open once more. */
+START_TEST(nobody_but_the_application_connects) {
+  sqlite3_auto_extension((void (*)(void))(uintptr_t)count_connection);
+  write_row(0);
+  int open = database_files_open();
+  for (int i = 0; i < COMMITS_MAX && statistic("compactions") < 3; i++) {
+    write_row(i);
+    ck_assert_int_eq(database_files_open(), open);
+    sched_yield();
+  }
+  sql_ok(db, "SELECT * FROM colfam_compact('t'); SELECT * FROM colfam_check('t');"
+             "INSERT INTO t(t) VALUES('flush'); DROP TABLE t");
+  ck_assert_int_eq(connections_made, 0);
+  sqlite3_reset_auto_extension();
 }
 END_TEST
 
@@ -335,6 +374,7 @@ int main(void) {
   tcase_set_timeout(tests, 120);
   tcase_add_checked_fixture(tests, set_up, tear_down);
   tcase_add_test(tests, commits_publish_what_the_thread_has_computed);
+  tcase_add_test(tests, nobody_but_the_application_connects);
   tcase_add_test(tests, thread_ends_with_the_last_connection);
   tcase_add_test(tests, closing_in_the_middle_leaves_no_files);
   tcase_add_test(tests, setting_of_0_ends_the_thread);
