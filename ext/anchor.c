@@ -141,10 +141,18 @@ static double open_and_count(struct colfam_vtab *vtab) {
   return rows;
 }
 
-/* Whether a read here would begin a transaction of the application's that lasts: an ordinary table's plan
-** does not, and a write that then finds the database busy can be tried again. */
-static bool would_begin(sqlite3 *db, const char *database) {
-  return !sqlite3_get_autocommit(db) && sqlite3_txn_state(db, database) == SQLITE_TXN_NONE;
+/* Whether planning may read. An ordinary table's plan begins no transaction that lasts, so that a write
+** that then finds the database busy can be tried again, and waits for no lock: in a rollback journal mode
+** only a writer, who has the file reserved, keeps readers out. */
+static bool may_read(sqlite3 *db, const char *database) {
+  sqlite3_file *file = NULL;
+  int reserved = 0;
+  if (sqlite3_txn_state(db, database) != SQLITE_TXN_NONE) return true;
+  if (!sqlite3_get_autocommit(db)) return false;
+  int rc = sqlite3_file_control(db, database, SQLITE_FCNTL_FILE_POINTER, &file);
+  if (rc == SQLITE_OK && file && file->pMethods)
+    rc = file->pMethods->xCheckReservedLock(file, &reserved);
+  return rc == SQLITE_OK && !reserved;
 }
 
 /* A view in memory may be old, which does no harm. A small table may have grown when the statement runs
@@ -156,7 +164,7 @@ double colfam_vtab_rows_estimate(struct colfam_vtab *vtab) {
     vtab->rows_estimate = rows_of_view(table->txn->base, table->txn->batch);
   } else if (cached) {
     vtab->rows_estimate = rows_of_view(cached, NULL);
-  } else if (vtab->rows_estimate == 0 && would_begin(vtab->conn->db, vtab->database)) {
+  } else if (vtab->rows_estimate == 0 && !may_read(vtab->conn->db, vtab->database)) {
     return ROWS_UNKNOWN;
   } else if (vtab->rows_estimate == 0) {
     vtab->rows_estimate = ROWS_UNKNOWN; /* should the shadow tables lead back here */

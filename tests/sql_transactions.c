@@ -346,6 +346,35 @@ START_TEST(preparing_in_a_deferred_transaction_takes_no_snapshot) {
 }
 END_TEST
 
+static int busy_calls;
+static int count_busy(void *context, int times) {
+  (void)context, (void)times;
+  busy_calls++;
+  return 0;
+}
+
+/* Else an application would wait for its lock twice as long as it has said. */
+START_TEST(preparing_waits_for_no_lock) {
+  sqlite3_stmt *stmt;
+  twins_insert(a, 1, 5);
+  sql_close(b);
+  b = twins_connect();
+  sql_rows(b, "SELECT count(*) FROM o", "5");
+  sqlite3_busy_handler(b, count_busy, NULL);
+  busy_calls = 0;
+  sql_ok(a, "BEGIN EXCLUSIVE");
+  ck_assert_int_eq(sqlite3_prepare_v2(b, "SELECT v FROM t WHERE k = 2", -1, &stmt, NULL),
+                   SQLITE_OK);
+  ck_assert_int_eq(busy_calls, 0);
+  int rc = sqlite3_step(stmt);
+  ck_assert_int_eq(busy_calls, rc == SQLITE_BUSY);
+  sql_ok(a, "COMMIT");
+  sqlite3_reset(stmt);
+  ck_assert_int_eq(sqlite3_step(stmt), SQLITE_ROW);
+  sqlite3_finalize(stmt);
+}
+END_TEST
+
 /* Cases that mean the same in both kinds of journal. */
 static void add_common(Suite *suite, const char *name, SFun open) {
   TCase *tc = tcase_create(name);
@@ -365,6 +394,7 @@ static void add_common(Suite *suite, const char *name, SFun open) {
   tcase_add_test(tc, last_insert_rowid_survives_an_explicit_commit);
   tcase_add_test(tc, connections_see_each_others_commits);
   tcase_add_test(tc, preparing_in_a_deferred_transaction_takes_no_snapshot);
+  tcase_add_test(tc, preparing_waits_for_no_lock);
   suite_add_tcase(suite, tc);
 }
 
