@@ -188,11 +188,12 @@ check-tsan:
 	$(FEW) LIMIT=3000 $(MAKE) BUILD=$(BUILD)/tsan CFLAGS="-O1 -g" SANITIZE="-fsanitize=thread" programs-run \
 	  ONLY="$(or $(ONLY),$(TSAN_BIN))"
 
-VALGRIND_BIN = $(filter $(if $(QUICK),core_api core_error core_host embed_static fuzz_% test_b% test_key test_log \
+VALGRIND_BIN = $(filter $(if $(QUICK),core_api core_error core_host embed_static fuzz_% test_buf test_key test_log \
   test_merge test_table_format,%),$(notdir $(UNIT_BIN) $(CORE_BIN)))
 check-valgrind:
 	@bash tests/deps.sh valgrind
-	@LIMIT=3000 CK_FORK=no COLFAM_WRAP="valgrind -q --error-exitcode=9 --leak-check=full" \
+	@LIMIT=3000 CK_TIMEOUT_MULTIPLIER=100 COLFAM_WRAP="valgrind -q --error-exitcode=9 --leak-check=full \
+	  --show-leak-kinds=definite --errors-for-leak-kinds=definite" \
 	  $(MAKE) programs-run ONLY="$(or $(ONLY),$(VALGRIND_BIN))"
 
 # Lines and branches of both sides that no program has run.
