@@ -7,7 +7,8 @@
 ** Writers change a colfam table and an ordinary one alike; readers hold snapshots; a keeper flushes,
 ** compacts, checkpoints, checks and opens again; another makes and drops a table. Both tables must be the
 ** same in every snapshot, a snapshot must stand still, no statement may fail but with SQLITE_BUSY, and
-** none of a transaction that has the write lock; at the end exactly the files that are named are there.
+** none of a transaction that has the write lock; at the end exactly the files that are named are there;
+** after a power cut somewhere in between, both tables are at one commit.
 **
 ** Even seeds use WAL, odd ones DELETE. COLFAM_SEED replays one seed, COLFAM_SCHEDULES sets how many are
 ** run. */
@@ -18,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness_disk.h"
+#include "harness_power.h"
 #include "harness_sql.h"
 #include "harness_steps.h"
 
@@ -439,12 +440,50 @@ static void set_up(struct schedule *schedule, struct harness_random *random) {
       must(&actor, "PRAGMA journal_mode = wal");
     if (copy == 0)
       must(&actor,
-           "CREATE TABLE o(k INT PRIMARY KEY, v) WITHOUT ROWID;"
+           "BEGIN; CREATE TABLE o(k INT PRIMARY KEY, v) WITHOUT ROWID;"
            "CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, v, memtable_bytes = 16384);"
            "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 40)"
-           " INSERT INTO o SELECT i, i FROM n; INSERT INTO t SELECT * FROM o");
+           " INSERT INTO o SELECT i, i FROM n; INSERT INTO t SELECT * FROM o; COMMIT");
     close_connection(&actor);
   }
+}
+
+static void check_sound(struct actor *actor) {
+  check_same(actor, "SELECT " ROWS_OF("t") " IS " ROWS_OF("o"));
+  char *problems = query(actor, "SELECT * FROM colfam_check('t')");
+  if (!problems || *problems) wrong(actor->schedule, "colfam_check: %s", problems);
+  sqlite3_free(problems);
+  char *sound = query(actor, "PRAGMA integrity_check");
+  if (!sound || strcmp(sound, "ok|\n") != 0) wrong(actor->schedule, "integrity_check: %s", sound);
+  sqlite3_free(sound);
+}
+
+/* What comes up after the power was cut at some call: one commit of both tables, in which work goes on. */
+static void cut_power(struct schedule *schedule, const struct disk *disk, size_t until,
+                      struct harness_random *random) {
+  static const enum power_kind kinds[] = {POWER_PREFIX, POWER_LOST, POWER_MIXED, POWER_MIXED};
+  struct power power;
+  bool entries_kept;
+  size_t at = (size_t)harness_below(random, until);
+  power_start(&power, disk, true);
+  while (power.at < at && power_step(&power)) {
+  }
+  struct disk *state = power_state(&power, kinds[harness_below(random, 4)], random, &entries_kept);
+  power_stop(&power);
+  disk_mount(state);
+  struct actor actor = {schedule, 0, NULL, {1}};
+  open_connection(&actor);
+  char *tables = query(&actor, "SELECT count(*) FROM sqlite_schema WHERE name IN ('t', 'o')");
+  if (strcmp(tables, "2|\n") == 0) {
+    check_sound(&actor);
+    must(&actor, "BEGIN; UPDATE t SET v = v || 'x'; UPDATE o SET v = v || 'x'; COMMIT");
+    check_sound(&actor);
+  } else if (strcmp(tables, "0|\n") != 0) {
+    wrong(schedule, "after power loss %s of two tables are there", tables);
+  }
+  sqlite3_free(tables);
+  close_connection(&actor);
+  disk_unref(state);
 }
 
 /* Without a thread two commits prove all that waits; the second copy's, if it had something to remove, are
@@ -453,13 +492,7 @@ static void tear_down(struct schedule *schedule, const struct disk *disk) {
   struct actor actor = {schedule, 0, NULL, {1}};
   open_connection(&actor);
   set_process(&actor, 0);
-  check_same(&actor, "SELECT " ROWS_OF("t") " IS " ROWS_OF("o"));
-  char *problems = query(&actor, "SELECT * FROM colfam_check('t')");
-  if (strcmp(problems, "") != 0) wrong(schedule, "colfam_check: %s", problems);
-  sqlite3_free(problems);
-  char *sound = query(&actor, "PRAGMA integrity_check");
-  if (strcmp(sound, "ok|\n") != 0) wrong(schedule, "integrity_check: %s", sound);
-  sqlite3_free(sound);
+  check_sound(&actor);
   must(&actor, "DROP TABLE IF EXISTS x"); /* whose maker was killed */
   for (int i = 0; i < 3; i++)
     must(&actor, "INSERT OR REPLACE INTO t VALUES(1, 1); INSERT INTO t(t) VALUES('flush')");
@@ -540,7 +573,10 @@ static void run_schedule(struct schedule *schedule, uint64_t seed) {
   disk_on_call(go_on);
   steps_run();
   disk_on_call(NULL);
+  disk_set_process(0);
+  size_t operations = disk->op_count;
   tear_down(schedule, disk);
+  if (harness_below(&random, 2)) cut_power(schedule, disk, operations, &random);
   disk_unref(disk);
   if (schedule->killed)
     make_copy(1); /* what the dead have is theirs */
