@@ -319,10 +319,9 @@ void kv_family_add_view(struct kv_family *family, struct kv_view *view) {
 }
 
 void kv_family_drop_view(struct kv_family *family, struct kv_view *view) {
-  if (!view->link) return;
-  kv_mutex_lock(family->lock);
-  *view->link = view->next;
-  if (view->next) view->next->link = view->link;
+  kv_mutex_lock(family->lock); /* for the look at the link too: neighbours change it */
+  if (view->link) *view->link = view->next;
+  if (view->link && view->next) view->next->link = view->link;
   kv_mutex_unlock(family->lock);
 }
 
