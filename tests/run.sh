@@ -26,7 +26,7 @@ name=$(basename "$test")
 read -ra wrap <<<"${COLFAM_WRAP:-}"
 case $test in
 *.sh) command=(bash "$test") ;;
-*.py) command=("${wrap[@]}" /usr/bin/python3 "$test") ;;
+*.py) command=("${wrap[@]}" /usr/bin/python3 -B "$test") ;;
 *) command=("${wrap[@]}" "$test") ;;
 esac
 result=passed

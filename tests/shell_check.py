@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python3 -B
 """Kills the sqlite3 shell while it runs transactions over an ordinary table `o` and a colfam table `t` of the
 same rows, then opens the database and looks:
 
@@ -167,6 +167,11 @@ class Database:
         """Returns at what the shell was killed, or None when it was quicker."""
         self.kill, self.started = kill, self.number + 1
         shell = Shell(self.path, self.script(rng), kill).wait()
+        self.look(shell, rng)
+        return shell.cause
+
+    def look(self, shell, rng):
+        """At what the shell has left."""
         acknowledged = [int(line.split()[1]) for line in shell.lines if line.startswith("committed")]
         acknowledged = max(acknowledged, default=self.number)
         db = self.open()
@@ -180,7 +185,6 @@ class Database:
         if rng.randrange(2):
             self.check_directory(db)
         db.close()
-        return shell.cause
 
     def fail(self, text):
         fail(f"{self.path.name}, killed {self.kill} with the script from {self.started} on: {text}")

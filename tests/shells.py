@@ -9,8 +9,11 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
 EXTENSION = Path(os.environ.get("COLFAM_SO", TOP / "build/colfam.so")).resolve()
-PRELOAD = EXTENSION.parent / "tests/preload_kill.so"
 KILLED = -9
+
+
+def preload(name):
+    return str(EXTENSION.parent / f"tests/preload_{name}.so")
 
 
 def fresh_folder():
@@ -24,10 +27,11 @@ def remove_folder(folder):
 
 
 class Shell:
-    """One run of the shell on a script. `lines` is what it has said, `cause` at what it was killed, or None.
+    """One run of the shell on a script, killed as preload_kill.c has it, or in the trouble of another preload.
+    `lines` is what it has said, `cause` at what it was killed, or None, `words` the preload's last ones.
     Any other end than that, or the end of the script, is a failure of the test."""
 
-    def __init__(self, database, script, kill=None):
+    def __init__(self, database, script, kill=None, trouble="kill"):
         with tempfile.TemporaryFile("w+") as into:
             into.write(f".load {EXTENSION}\n{script}")
             into.seek(0)
@@ -37,7 +41,7 @@ class Shell:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
-                env=os.environ | {"LD_PRELOAD": str(PRELOAD), "COLFAM_KILL": kill or ""},
+                env=os.environ | {"LD_PRELOAD": preload(trouble), "COLFAM_KILL": kill or ""},
             )
 
     def wait(self):
@@ -45,7 +49,8 @@ class Shell:
         self.lines = said.splitlines()
         code = self.process.returncode
         self.cause = (errors.strip().removeprefix("killed at ") or "any moment") if code == KILLED else None
-        if code not in (0, KILLED) or (code == 0 and errors):
+        self.words = errors.split()
+        if code not in (0, KILLED) or (code == 0 and errors and self.words[0] != "interrupted"):
             fail(f"the shell ended with code {code}: {errors}")
         return self
 
