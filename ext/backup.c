@@ -6,7 +6,7 @@
 ** 5). The table files go first, each verified in its new place; then SQLite's backup interface copies the
 ** pages into a file of another name; and when all of it is on disk, that file gets the name that was
 ** asked for. So there is no copy before it is complete, and what was made is removed when the work ends
-** early. Only a process that dies leaves something: files that nothing opens, which the next call names.
+** early. Only a process that dies leaves something, which the next call to the same path removes (backup_left.c).
 **
 ** What this connection commits meanwhile would go into the pages but not into the files: that ends the work.
 ** The connection on the copy is the only second one that there ever is, and it is on another file
@@ -43,8 +43,9 @@ struct backup {
   size_t view_count;
   /* Destination */
   struct kv_copy *copy;
-  bool made;  /* the database file is there: under its partial name, or */
-  bool named; /* under its own */
+  struct kv_write_file *claim; /* keeps the partial database locked; nobody writes by it */
+  bool made;                   /* the database file is there: under its partial name, or */
+  bool named;                  /* under its own */
   sqlite3 *target;
   sqlite3_backup *pages;
 };
@@ -68,11 +69,18 @@ static void remove_database(const struct backup *backup) {
   (void)status; /* what cannot be removed stays */
 }
 
+static void end_claim(struct backup *backup) {
+  if (backup->claim) kv_env_close_write(kv_env_posix(), backup->claim);
+  backup->claim = NULL;
+}
+
+/* The database file goes after the table files (backup_left.c). */
 static void backup_end(void *state) {
   struct backup *backup = state;
   close_target(backup);
-  if (backup->made && !backup->finished) remove_database(backup);
   kv_copy_free(backup->copy);
+  if (backup->made && !backup->finished) remove_database(backup);
+  end_claim(backup);
   for (size_t i = 0; i < backup->view_count; i++) kv_view_unref(backup->views[i]);
   sqlite3_free(backup->views);
   colfam_store_close(backup->store, backup->conn->db, backup->file);
@@ -181,13 +189,10 @@ static int add_tables(struct backup *backup, char **message) {
 /* Taken by exclusive creation, with the mode of the source, before SQLite opens it. */
 static int make_database(struct backup *backup, char **message) {
   struct kv_err err = {0};
-  struct kv_write_file *file = NULL;
   kv_status status = kv_env_create(kv_env_posix(), backup->names.partial,
-                                   colfam_store_path(backup->store), &file, &err);
-  if (status != KV_OK) return engine_error(status, &err, message);
-  kv_env_close_write(kv_env_posix(), file);
-  backup->made = true;
-  return SQLITE_OK;
+                                   colfam_store_path(backup->store), &backup->claim, &err);
+  backup->made = status == KV_OK;
+  return status == KV_OK ? SQLITE_OK : engine_error(status, &err, message);
 }
 
 static int new_copy(struct backup *backup, char **message) {
@@ -277,6 +282,8 @@ static int give_name(struct backup *backup, struct colfam_progress *progress, ch
   close_target(backup);
   kv_status status = kv_env_rename(env, backup->names.partial, backup->names.database, &err);
   backup->named = status == KV_OK;
+  end_claim(
+      backup); /* at once: to close it later would drop the locks of who has opened the copy */
   if (status == KV_OK) status = kv_env_sync_dir(env, backup->names.parent, &err);
   if (status != KV_OK) return engine_error(status, &err, message);
   kv_copy_keep(backup->copy);

@@ -1,4 +1,4 @@
-/* See backup.h. Whether something is there is asked without opening it: to open and close a database file
+/* See backup.h. Whether a database is there is asked without opening it: to open and close a database file
 ** of this process would drop SQLite's locks on it. Any thread. */
 #include <stdbool.h>
 #include <string.h>
@@ -51,15 +51,21 @@ static int make_names(struct colfam_backup_names *names, const char *path, char 
   const char *slash = strrchr(names->database, '/');
   int parent = slash > names->database ? (int)(slash - names->database) : 1;
   names->dir = sqlite3_mprintf("%s-colfam", names->database);
-  names->partial = sqlite3_mprintf("%s-partial", names->database);
+  names->partial = sqlite3_mprintf("%s-colfam-partial", names->database);
   names->parent = sqlite3_mprintf("%.*s", parent, names->database);
   return names->dir && names->partial && names->parent ? SQLITE_OK : SQLITE_NOMEM;
 }
 
 /* A journal of an older file of this name would be played into the copy. */
 static int refuse_all_existing(const struct colfam_backup_names *names, char **message) {
-  static const char *const suffixes[] = {"",         "-colfam",          "-journal",    "-wal",
-                                         "-partial", "-partial-journal", "-partial-wal"};
+  static const char *const suffixes[] = {"",
+                                         "-colfam",
+                                         "-journal",
+                                         "-wal",
+                                         "-colfam-partial",
+                                         "-colfam-partial" KV_NEW_SUFFIX,
+                                         "-colfam-partial-journal",
+                                         "-colfam-partial-wal"};
   int rc = SQLITE_OK;
   for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes && rc == SQLITE_OK; i++) {
     char *path = sqlite3_mprintf("%s%s", names->database, suffixes[i]);
@@ -74,6 +80,7 @@ int colfam_backup_names_init(struct colfam_backup_names *names, const char *path
   /* As it was given, too: a link may lead to a file that is not there. */
   if (rc == SQLITE_OK) rc = refuse_existing(path, message);
   if (rc == SQLITE_OK) rc = make_names(names, path, message);
+  if (rc == SQLITE_OK) rc = colfam_backup_clear_left(names, message);
   if (rc == SQLITE_OK) rc = refuse_all_existing(names, message);
   return rc;
 }

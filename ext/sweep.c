@@ -84,3 +84,7 @@ bool colfam_sweep_is_left(struct colfam_store *store, uint64_t id) {
   kv_buf_release(&path);
   return status == KV_OK || status == KV_MISSING;
 }
+
+bool colfam_sweep_is_table_file(const char *name) {
+  return id_of_name(name, SUFFIX) || id_of_name(name, SUFFIX KV_NEW_SUFFIX);
+}

@@ -18,4 +18,7 @@ void colfam_sweep_queue(struct colfam_table *table);
 ** are locked from the moment that they have their name, so this never becomes false again. */
 bool colfam_sweep_is_left(struct colfam_store *store, uint64_t id);
 
+/* Whether a table file is called so, or one that has not got its name yet. */
+bool colfam_sweep_is_table_file(const char *name);
+
 #endif

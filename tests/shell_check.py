@@ -128,14 +128,16 @@ class Database:
     """One database and what is known of it: the rows after commit `number`."""
 
     def __init__(self, seed, mode, folder):
-        self.seed, self.mode = seed, mode
         self.path = folder / f"{mode}-{seed}.db"
-        self.number = 0
+        self.start_history(seed, mode)
+        text = f"PRAGMA journal_mode = {mode};\nCREATE TABLE progress(n);\nINSERT INTO progress VALUES(0);\n"
+        Shell(self.path, text + self.text_of(0)).wait()
+
+    def start_history(self, seed, mode):
+        self.seed, self.mode, self.number = seed, mode, 0
         self.kill, self.started = "never", 0
         self.known = sqlite3.connect(":memory:", isolation_level=None)
         self.apply(0)
-        text = f"PRAGMA journal_mode = {mode};\nCREATE TABLE progress(n);\nINSERT INTO progress VALUES(0);\n"
-        Shell(self.path, text + self.text_of(0)).wait()
 
     def transaction(self, number):
         """(the table that it is about, statement), the same for the same number."""
@@ -152,9 +154,14 @@ class Database:
             if table != "t":
                 self.known.execute(sql)
 
+    def apply_to(self, number):
+        while self.number < number:
+            self.number += 1
+            self.apply(self.number)
+
     def script(self, rng):
         parts = [
-            f"PRAGMA journal_mode = {self.mode};\nPRAGMA synchronous = {rng.choice(['full', 'full', 'normal', 'off'])};\n"
+            f".timeout 60000\nPRAGMA journal_mode = {self.mode};\nPRAGMA synchronous = {rng.choice(['full', 'full', 'normal', 'off'])};\n"
             f"SELECT colfam_config('threads', {rng.randrange(2)});\n"
         ]
         for number in range(self.number + 1, self.number + 1 + SCRIPT):
@@ -165,10 +172,13 @@ class Database:
 
     def run(self, rng, kill):
         """Returns at what the shell was killed, or None when it was quicker."""
-        self.kill, self.started = kill, self.number + 1
-        shell = Shell(self.path, self.script(rng), kill).wait()
+        shell = self.begin(rng, kill).wait()
         self.look(shell, rng)
         return shell.cause
+
+    def begin(self, rng, kill):
+        self.kill, self.started = kill, self.number + 1
+        return Shell(self.path, self.script(rng), kill)
 
     def look(self, shell, rng):
         """At what the shell has left."""
@@ -178,9 +188,7 @@ class Database:
         (found,) = db.execute("SELECT n FROM progress").fetchone()
         if found not in (acknowledged, acknowledged + 1) or found > self.number + SCRIPT:
             self.fail(f"commit {acknowledged} was acknowledged, {found} is there")
-        while self.number < found:
-            self.number += 1
-            self.apply(self.number)
+        self.apply_to(found)
         self.check(db)
         if rng.randrange(2):
             self.check_directory(db)

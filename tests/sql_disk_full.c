@@ -252,7 +252,7 @@ START_TEST(backup_onto_a_full_disk) {
     int rc = sqlite3_exec(db, sql, NULL, NULL, NULL);
     ck_assert_msg(is_full(rc), "%zu bytes: code %d: %s", size, rc, sqlite3_errmsg(db));
     ck_assert_ptr_nonnull(strstr(sqlite3_errmsg(db), "copy.db-"));
-    ck_assert_int_eq(access(sql_path("copies/copy.db-partial"), F_OK), -1);
+    ck_assert_int_eq(access(sql_path("copies/copy.db-colfam-partial"), F_OK), -1);
     ck_assert_int_eq(access(sql_path("copies/copy.db-colfam"), F_OK), -1);
     give_space(sql_path("copies"));
     sql_ok(db, sql);
