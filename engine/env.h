@@ -38,10 +38,10 @@ typedef kv_status (*kv_list_fn)(void *ctx, const char *name);
 ** KV_DENIED. (Whoever moves a database to another place links to the database file, or mounts.) */
 struct kv_env_ops {
   /* Creates a file that must not exist (O_EXCL|O_NOFOLLOW|O_CLOEXEC, mode, and for root owner too, as
-  ** `like_path`'s file when not NULL, else 0644) and takes its lock, which the handle keeps until it is closed or its process dies: as
-  ** long as the fate of the file is open, its maker keeps the handle (invariant 5, Orphans). Under its name
-  ** it is locked from the first: until then it is called <path>.new, which a process that dies there leaves
-  ** behind. */
+  ** `like_path`'s file when not NULL, else 0644) and takes its lock, which the handle keeps until it is
+  ** closed or its process dies: as long as the fate of the file is open, its maker keeps the handle
+  ** (invariant 5, Orphans). Under its name it is locked from the first: until then it is called
+  ** <path>.new, which a process that dies there leaves behind. */
   kv_status (*create)(struct kv_env *env, const char *path, const char *like_path,
                       struct kv_write_file **file, struct kv_err *err);
   kv_status (*append)(struct kv_write_file *file, struct kv_slice bytes, struct kv_err *err);

@@ -1,19 +1,19 @@
 /* The operating system: the only file with system calls and the only one that knows pthreads.
 **
-** Files are created exclusively, written once and never opened for writing again. A file whose
-** write or sync failed is abandoned: what the kernel kept of it is unknown (a second fsync may
-** report success although pages were dropped), so every later call on it fails. Reading trusts
-** nothing about the path: links are not followed, neither the last name of it nor the directory that the file
-** lies in, so that a path below a data directory leads nowhere else; and O_NONBLOCK keeps the open of a FIFO or
-** a device from waiting until fstat has shown that it is no regular file.
+** Files are created exclusively, written once and never opened for writing again. A file whose write or
+** sync failed is abandoned: what the kernel kept of it is unknown (a second fsync may report success
+** although pages were dropped), so every later call on it fails. Reading trusts nothing about the path:
+** links are not followed, neither the last name of it nor the directory that the file lies in, so that a
+** path below a data directory leads nowhere else; and O_NONBLOCK keeps the open of a FIFO or a device from
+** waiting until fstat has shown that it is no regular file.
 **
-** What root makes beside a database belongs to the database's owner, as the files that SQLite makes there do:
-** else its owner could not read them.
+** What root makes beside a database belongs to the database's owner, as the files that SQLite makes there
+** do: else its owner could not read them.
 **
 ** The lock of a file is flock's: it belongs to the open file, not to the process, so that two handles of
 ** one process exclude each other too, and the kernel lets it go when the process dies. Where a file system
-** has no such lock, files are made without, and taking it fails.
-** Any thread; a write file by one thread at a time. */
+** has no such lock, files are made without, and taking it fails. Any thread; a write file by one thread at
+** a time. */
 #include "env.h"
 
 #include <dirent.h>
@@ -111,8 +111,8 @@ static kv_status look_at_like(const char *like_path, mode_t mode, struct stat *l
   return KV_OK;
 }
 
-/* The umask must not take away what the database file grants; a directory keeps the bit by which its files get
-** its group. An owner that cannot be set is no failure. */
+/* The umask must not take away what the database file grants; a directory keeps the bit by which its files
+** get its group. An owner that cannot be set is no failure. */
 static kv_status make_like(int fd, const char *path, const struct stat *like, struct kv_err *err) {
   struct stat made;
   if (fstat(fd, &made)) return refuse(err, "look at", path, errno);

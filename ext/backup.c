@@ -1,17 +1,16 @@
-/* colfam_backup('copy.db' [, 'schema']): a copy of a database and of the table files of its colfam
-** tables, at one snapshot, while others write.
+/* colfam_backup('copy.db' [, 'schema']): a copy of a database and of the table files of its colfam tables,
+** at one snapshot, while others write.
 **
 ** A SELECT held open from beginning to end fixes the snapshot (table.h, Anchor) and so the files that it
 ** names: a view of each table keeps them for this process, the read transaction against others (invariant
 ** 5). The table files go first, each verified in its new place; then SQLite's backup interface copies the
-** pages into a file of another name; and when all of it is on disk, that file gets the name that was
-** asked for. So there is no copy before it is complete, and what was made is removed when the work ends
-** early. Only a process that dies leaves something, which the next call to the same path removes (backup_left.c).
+** pages into a file of another name; and when all of it is on disk, that file gets the name that was asked
+** for. So there is no copy before it is complete, and what was made is removed when the work ends early.
+** Only a process that dies leaves something, which the next call to the same path removes (backup_left.c).
 **
-** What this connection commits meanwhile would go into the pages but not into the files: that ends the work.
-** The connection on the copy is the only second one that there ever is, and it is on another file
-** (invariant 4).
-** Thread rule: the connection's. */
+** What this connection commits meanwhile would go into the pages but not into the files: that ends the
+** work. The connection on the copy is the only second one that there ever is, and it is on another file
+** (invariant 4). Thread rule: the connection's. */
 #include "backup.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
-/* What a backup leaves that is killed: <copy>-colfam-partial, and <copy>-colfam/ with table files. Its maker
-** keeps the partial database locked until it has got its name, makes it first and removes it last; so when it
-** is there, and not locked, whoever made it is dead, and the directory is its too. It must look like it all the
-** same: nothing that backups do not make is removed. Any thread. */
+/* What a backup leaves that is killed: <copy>-colfam-partial, and <copy>-colfam/ with table files. Its
+** maker keeps the partial database locked until it has got its name, makes it first and removes it last;
+** so when it is there, and not locked, whoever made it is dead, and the directory is its too. It must look
+** like it all the same: nothing that backups do not make is removed. Any thread. */
 #include <stdbool.h>
 #include <string.h>
 

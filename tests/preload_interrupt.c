@@ -1,8 +1,8 @@
-/* Preloaded into a program (LD_PRELOAD): the system calls of table files are interrupted every second time, as
-** by a signal whose handler asks for no restart; writes and reads do only a part of what they are given; all
-** clocks run backwards. The calls are those that SQLite's own files do not use (it writes by pwrite), so that
-** what it makes of the same is not in question.
-** How many calls were interrupted is the last word on standard error. Any thread. */
+/* Preloaded into a program (LD_PRELOAD): the system calls of table files are interrupted every second
+** time, as by a signal whose handler asks for no restart; writes and reads do only a part of what they are
+** given; all clocks run backwards. The calls are those that SQLite's own files do not use (it writes by
+** pwrite), so that what it makes of the same is not in question. How many calls were interrupted is the
+** last word on standard error. Any thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>

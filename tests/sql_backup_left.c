@@ -1,5 +1,5 @@
-/* What is left of a colfam_backup that was killed: the next one to the same path removes it; but not what another
-** one is making, nor anything that might be somebody's. */
+/* What is left of a colfam_backup that was killed: the next one to the same path removes it; but not what
+** another one is making, nor anything that might be somebody's. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,9 @@
-/* No space: on the file system of everything, on that of the table files alone, in the database file (PRAGMA
-** max_page_count), beyond the size that a process may give a file. What fails says SQLITE_FULL, for ordinary and
-** colfam tables alike, and undoes what SQLite undoes then; rows that were committed are read, in both; nothing is
-** left of what was begun; and with space again all works on, on the same connection.
-** A full file system in memory writes a part of what it is given first. Where none can be mounted the largest
-** size of a file stands for it (SQLite calls that an I/O error), and the test says so. */
+/* No space: on the file system of everything, on that of the table files alone, in the database file
+** (PRAGMA max_page_count), beyond the size that a process may give a file. What fails says SQLITE_FULL,
+** for ordinary and colfam tables alike, and undoes what SQLite undoes then; rows that were committed are
+** read, in both; nothing is left of what was begun; and with space again all works on, on the same
+** connection. A full file system in memory writes a part of what it is given first. Where none can be
+** mounted the largest size of a file stands for it (SQLite calls that an I/O error), and the test says so. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -40,7 +40,8 @@ static void fill_file(const char *path, size_t bytes) {
   close(file);
 }
 
-/* A file system of `bytes` below the directory, another `more` of which are there when give_space is called. */
+/* A file system of `bytes` below the directory, another `more` of which are there when give_space is
+** called. */
 static void make_tight(const char *dir, size_t bytes, size_t more) {
   char ballast[4200];
   snprintf(ballast, sizeof ballast, "%s/ballast", dir);
@@ -79,8 +80,8 @@ static void same(sqlite3 *db) {
   sql_same(db, "SELECT count(*) FROM t", "SELECT count(*) FROM o");
 }
 
-/* The statements, undone when they fail: which is for lack of space. With a limit on files SQLite may be unable to
-** roll back, and so to read, before it is gone. */
+/* The statements, undone when they fail: which is for lack of space. With a limit on files SQLite may be
+** unable to roll back, and so to read, before it is gone. */
 static int attempt(sqlite3 *db, const char *sql) {
   int rc = sqlite3_exec(db, sql, NULL, NULL, NULL);
   snprintf(message, sizeof message, "%s", sqlite3_errmsg(db));

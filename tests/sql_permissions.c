@@ -1,9 +1,9 @@
-/* What permissions forbid is SQLite's error, the same as for an ordinary table, or one that names the file, as
-** soon as it is needed and not before; it does not undo the transaction. Reading works wherever it does in an
-** ordinary table; a connection that only reads makes, changes and removes nothing; with the permission back all
-** works on. What root makes beside somebody's database is that somebody's.
-** The tests set the scene as root and act as another user by changing the effective one. Who is not root acts
-** as himself on what nobody may touch; only what needs two users is left out then, which is said. */
+/* What permissions forbid is SQLite's error, the same as for an ordinary table, or one that names the
+** file, as soon as it is needed and not before; it does not undo the transaction. Reading works wherever
+** it does in an ordinary table; a connection that only reads makes, changes and removes nothing; with the
+** permission back all works on. What root makes beside somebody's database is that somebody's. The tests
+** set the scene as root and act as another user by changing the effective one. Who is not root acts as
+** himself on what nobody may touch; only what needs two users is left out then, which is said. */
 #include <fcntl.h>
 #include <grp.h>
 #include <stdbool.h>
@@ -189,8 +189,8 @@ END_TEST
 
 /* ---- Writing */
 
-/* The statement that is refused undoes nothing else; a COMMIT that must flush is rolled back, as SQLite does when
-** it cannot write. */
+/* The statement that is refused undoes nothing else; a COMMIT that must flush is rolled back, as SQLite
+** does when it cannot write. */
 START_TEST(directory_that_may_only_be_read) {
   make_database(journals[_i]);
   allow(DATA, 0555);

@@ -1,7 +1,8 @@
-/* What lies beside a database and in its directory of table files, put there by others: links, FIFOs, sockets,
-** devices, directories, names like those of table files. Nothing outside of the directory is touched, whatever
-** is done to the database; nothing is followed or waited for; what is in the way is an error that names it, on
-** which an ordinary table in the same database goes on; and all is well when it is away. */
+/* What lies beside a database and in its directory of table files, put there by others: links, FIFOs,
+** sockets, devices, directories, names like those of table files. Nothing outside of the directory is
+** touched, whatever is done to the database; nothing is followed or waited for; what is in the way is an
+** error that names it, on which an ordinary table in the same database goes on; and all is well when it is
+** away. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
