@@ -209,10 +209,11 @@ static bool run_both(sqlite3_stmt *const stmts[2], const char *sql, int size, bo
   return !cut && !sqlite3_get_autocommit(dbs[ORDINARY]);
 }
 
-/* Hidden columns are there for colfam only. */
+/* Hidden columns are there for colfam only, and with them tab(...) as a table-valued function. */
 static bool is_about_column(const char *message) {
-  return strstr(message, "no such column") || strstr(message, "has no column") ||
-         strstr(message, "values for") || strstr(message, "values were supplied");
+  return strstr(message, "is not a function") || strstr(message, "no such column") ||
+         strstr(message, "has no column") || strstr(message, "values for") ||
+         strstr(message, "values were supplied");
 }
 
 /* Runs the statement at *text and moves behind it; false when nothing more can be compared. */
