@@ -260,7 +260,7 @@ static void read_points(const struct reading *reading) {
 
 /* Keys [from, from + n) at once. */
 static void read_group(const struct reading *reading, size_t from, size_t n) {
-  struct kv_slice keys[VICTIM_KEYS];
+  struct kv_slice keys[VICTIM_KEYS] = {0};
   struct kv_result *result = NULL;
   struct kv_err err;
   for (size_t i = 0; i < n; i++) keys[i] = kv_buf_slice(&reading->victim->keys[from + i]);
