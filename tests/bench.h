@@ -1,13 +1,14 @@
 /* Shared by the benches: what is measured beside each other, how it is timed, how it is printed.
 **
-** A *case* is one table: lanes (one way of one store each) over the same work. Timed lanes run in interleaved
-** rounds, each beginning with another lane, so that whatever else the machine does hits all alike; the median
-** round counts. What neither waits nor has help from other threads, as reading what is in memory, is timed by the
-** thread's own time on a processor, so that a busy machine spoils less. A lane gives a checksum of what it has read, which must be the one expected: a bench cannot
-** measure wrong answers. Counted lanes hold a number that was counted, not timed.
+** A *case* is one table: lanes (one way of one store each) over the same work. Timed lanes run in
+** interleaved rounds, each beginning with another lane, so that whatever else the machine does hits all
+** alike; the median round counts. What neither waits nor has help from other threads, as reading what is in
+** memory, is timed by the thread's own time on a processor, so that a busy machine spoils less. A lane
+** gives a checksum of what it has read, which must be the one expected: a bench cannot measure wrong
+** answers. Counted lanes hold a number that was counted, not timed.
 **
-** Everything printed is also appended to $COLFAM_BENCH_OUT, when set, as tab-separated records, from which
-** tests/bench_readme.py makes README's table. Anything that fails ends the program. */
+** Everything printed is also appended to $COLFAM_BENCH_OUT, when set, as tab-separated records, from
+** which tests/bench_readme.py makes README's table. Anything that fails ends the program. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -65,8 +66,8 @@ uint64_t bench_asked_sum(const struct bench_asked *asked, const struct bench_sha
 
 double bench_now(void); /* seconds, monotonic */
 double bench_cpu(void); /* seconds of this thread on a processor */
-/* bench_now for what waits or has help from threads, unless $COLFAM_BENCH_CLOCK is "cpu", for indications on a
-** busy machine; else bench_cpu. */
+/* bench_now for what waits or has help from threads, unless $COLFAM_BENCH_CLOCK is "cpu", for indications
+** on a busy machine; else bench_cpu. */
 double bench_clock(bool waits);
 const char *bench_clock_name(bool waits);
 uint64_t bench_bytes_written(void);         /* by the process's calls of write, so far */
@@ -89,10 +90,11 @@ void bench_remove_dir(char *dir);
 
 struct bench_lane {
   const char *name;
-  /* A round: does the case's operations once, gives a checksum. NULL: counted, or not there. */
-  uint64_t (*run)(struct bench_lane *lane, size_t round);
-  void (*after)(struct bench_lane *lane, size_t round); /* not timed: undoes or verifies; or NULL */
-  void *store;                                          /* what run needs */
+  /* A round: does the case's operations once, on one of rounds + 1 sets, gives a checksum. NULL: counted, or
+  ** not there. */
+  uint64_t (*run)(struct bench_lane *lane, size_t set);
+  void (*after)(struct bench_lane *lane, size_t set); /* not timed: undoes or verifies; or NULL */
+  void *store;                                        /* what run needs */
   const void *with;
   uint64_t (*operation)(void *store, const struct kv_slice *keys, size_t n);
   bool there; /* false: `why` is printed */
@@ -113,7 +115,7 @@ struct bench_case {
   double unit_seconds; /* 1e-9 for ns */
   double operations;   /* of a round: what its time is divided by */
   bool waits; /* timed by the clock on the wall; else by this thread's time on a processor */
-  const uint64_t *expected; /* one a round, or NULL: not held against anything */
+  const uint64_t *expected; /* one a set, or NULL: not held against anything */
   struct bench_lane lanes[BENCH_LANES_MAX];
   size_t lane_count;
   struct bench_goal goals[BENCH_GOALS_MAX];
@@ -125,7 +127,7 @@ void bench_case_init(struct bench_case *made, const char *bench, const char *uni
                      const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* Names and texts are borrowed. */
 struct bench_lane *bench_add(struct bench_case *to, const char *name,
-                             uint64_t (*run)(struct bench_lane *lane, size_t round), void *store,
+                             uint64_t (*run)(struct bench_lane *lane, size_t set), void *store,
                              const void *with);
 void bench_count(struct bench_case *to, const char *name, double value);
 /* A further sample of a lane that times itself; makes the lane when there is none of that name. */
@@ -134,7 +136,8 @@ void bench_not_there(struct bench_case *to, const char *name, const char *why);
 /* lane <= at_most * against. Goals of lanes that the case does not have are left out. */
 void bench_goal(struct bench_case *to, const char *lane, double at_most, const char *against);
 void bench_goal_max(struct bench_case *to, const char *lane, double at_most);
-/* Runs all timed lanes in interleaved rounds, one round before that does not count. */
+/* Runs all timed lanes in interleaved rounds, one round before that does not count. `expected`: of
+** rounds + 1 sets. */
 void bench_time(struct bench_case *run, size_t rounds, double operations, const uint64_t *expected);
 double bench_median(const struct bench_lane *lane);
 /* Lanes with median, least and most, colfam's with the ratio to the best peer, and each goal. */

@@ -71,16 +71,21 @@ void bench_goal_max(struct bench_case *to, const char *lane, double at_most) {
 
 /* ---- Timing */
 
-static double time_round(struct bench_case *run, struct bench_lane *lane, size_t round) {
+static double time_round(struct bench_case *run, struct bench_lane *lane, size_t set) {
   double begun = bench_clock(run->waits);
-  uint64_t sum = lane->run(lane, round);
+  uint64_t sum = lane->run(lane, set);
   double took = bench_clock(run->waits) - begun;
-  bench_need(!run->expected || sum == run->expected[round],
+  bench_need(!run->expected || sum == run->expected[set],
              "%s, %s: %s has read something else: %016llx, not %016llx", run->bench, run->title,
              lane->name, (unsigned long long)sum,
-             (unsigned long long)(run->expected ? run->expected[round] : 0));
-  if (lane->after) lane->after(lane, round);
+             (unsigned long long)(run->expected ? run->expected[set] : 0));
+  if (lane->after) lane->after(lane, set);
   return took / run->operations / run->unit_seconds;
+}
+
+/* Neighbours, which may share a store, work on different sets in a round: none warms the other's. */
+static double take_turn(struct bench_case *run, size_t lane, size_t round, size_t rounds) {
+  return time_round(run, &run->lanes[lane], (round + lane) % (rounds + 1));
 }
 
 void bench_time(struct bench_case *run, size_t rounds, double operations,
@@ -89,13 +94,14 @@ void bench_time(struct bench_case *run, size_t rounds, double operations,
   run->operations = operations;
   run->expected = expected;
   for (size_t i = 0; i < run->lane_count; i++) {
-    if (run->lanes[i].run) time_round(run, &run->lanes[i], rounds);
+    if (run->lanes[i].run) take_turn(run, i, rounds, rounds);
   }
   for (size_t round = 0; round < rounds; round++) {
     for (size_t i = 0; i < run->lane_count; i++) {
-      struct bench_lane *lane = &run->lanes[(i + round) % run->lane_count];
+      size_t at = (i + round) % run->lane_count;
+      struct bench_lane *lane = &run->lanes[at];
       if (!lane->run) continue;
-      lane->samples[round] = time_round(run, lane, round);
+      lane->samples[round] = take_turn(run, at, round, rounds);
       lane->rounds = round + 1;
     }
   }

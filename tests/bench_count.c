@@ -1,6 +1,6 @@
-/* B3: knowing how many rows there are while writing, in the shape of Spark's state store: 10,000 operations a
-** transaction on a store of 10,000 rows, of which a part meets rows that are there. Four loops: put, delete, evict
-** by range, merge (read, then put). Processor time, nanoseconds an operation, COMMIT in it. */
+/* B3: knowing how many rows there are while writing, in the shape of Spark's state store: 10,000 operations
+** a transaction on a store of 10,000 rows, of which a part meets rows that are there. Four loops: put,
+** delete, evict by range, merge (read, then put). Processor time, nanoseconds an operation, COMMIT in it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -51,6 +51,7 @@ int main(void) {
     bench_load(&stores[i], 0, rows, 100000);
     bench_settle(&stores[i]);
   }
+  bench_warm(stores, STORES, rows);
   bench_print_settings(stores, STORES);
   for (int present = 0; present < 2; present++) {
     compare(rows, BENCH_EXISTS, 1, present);

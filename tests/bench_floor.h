@@ -8,8 +8,8 @@
 
 #include "buf.h"
 
-/* Bound as "bench_keys": the floor's hidden column `keys = ?`, or the argument of bench_keys(?). Borrowed while
-** the statement runs. */
+/* Bound as "bench_keys": the floor's hidden column `keys = ?`, or the argument of bench_keys(?). Borrowed
+** while the statement runs. */
 struct bench_key_list {
   const struct kv_slice *keys;
   size_t count;

@@ -1,6 +1,6 @@
-/* B7, growth: loading a table in random order, in transactions of 1,000, at 1 and 10 million rows and as many as
-** SCALE says for colfam alone. Each store in a process of its own: time a row, bytes written for one byte of row
-** (the log through SQLite in it), bytes on disk, memory. */
+/* B7, growth: loading a table in random order, in transactions of 1,000, at 1 and 10 million rows and as
+** many as SCALE says for colfam alone. Each store in a process of its own: time a row, bytes written for
+** one byte of row (the log through SQLite in it), bytes on disk, memory. */
 #include <stdio.h>
 
 #include "bench_peer.h"

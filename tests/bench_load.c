@@ -64,7 +64,8 @@ static void set_loading_goals(struct bench_case *table) {
   for (size_t i = 0; i < 3; i++) bench_goal(table, "colfam SQL", 1, others[i]);
 }
 
-/* The engine alone has no log, so that its loading would be no comparison. The stores of the last round stay. */
+/* The engine alone has no log, so that its loading would be no comparison. The stores of the last round
+** stay. */
 static void compare_loading(uint64_t rows, uint64_t each, size_t rounds) {
   static struct bench_case table;
   bench_case_init(&table, "B7", "ns", "a row, loading %zu rows in %s", (size_t)rows,
@@ -192,6 +193,7 @@ int main(void) {
   compare_loading(rows, rows, bench_by_scale(1, 5, 5));
   order_rows(rows);
   compare_sizes(rows);
+  bench_warm(stores, STORES, rows);
   compare_scans(rows, rounds);
   compare_ranges(rows, rounds);
   compare_gets(rows, rounds);

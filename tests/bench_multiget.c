@@ -25,6 +25,7 @@ static void load(const struct data *data) {
     bench_load(&stores[i], 0, data->rows, 100000);
     bench_settle(&stores[i]);
   }
+  bench_warm(stores, ALL, data->rows);
 }
 
 static void unload(void) {
@@ -122,7 +123,7 @@ int main(void) {
     run(&data, i == last);
     if (i == 0) bench_print_settings(stores, ALL);
   }
-  struct data many = {{16, 100}, bench_by_scale(20000, 1000000, 1000000)};
+  struct data many = {{16, 100}, bench_by_scale(20000, 300000, 1000000)};
   run(&many, true);
   compare_cold(&many);
   return 0;

@@ -73,6 +73,27 @@ void bench_settle(struct bench_store *store) {
   if (store->peer->settle) store->peer->settle(store->handle);
 }
 
+static void warm(struct bench_store *store, const struct bench_way *way, uint64_t count) {
+  uint8_t *key = malloc(store->setup.shape.key_bytes);
+  if (store->peer->read_begin) store->peer->read_begin(store->handle);
+  for (uint64_t i = 0; i < count; i++) {
+    bench_fill_key(&store->setup.shape, i, key);
+    struct kv_slice slice = kv_slice_of(key, store->setup.shape.key_bytes);
+    bench_need(way->run(store->handle, &slice, 1) != 0, "%s has lost rows", store->peer->name);
+  }
+  if (store->peer->read_end) store->peer->read_end(store->handle);
+  free(key);
+}
+
+void bench_warm(struct bench_store *stores, size_t store_count, uint64_t count) {
+  for (size_t i = 0; i < store_count; i++) {
+    const struct bench_peer *peer = stores[i].peer;
+    for (size_t way = 0; way < peer->way_count; way++) {
+      if (peer->ways[way].kind == BENCH_GET) warm(&stores[i], &peer->ways[way], count);
+    }
+  }
+}
+
 static uint64_t run_way(struct bench_lane *lane, size_t round) {
   struct bench_store *store = lane->store;
   const struct bench_asked *asked = lane->with;

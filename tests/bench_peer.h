@@ -1,6 +1,6 @@
-/* The stores that benches compare, behind one small interface: bench_peer_<library>.c, one or more peers each.
-** A bench opens the peers that it names and takes from each the ways of reading that it offers of the kind the
-** bench is about. Anything that fails ends the program. One thread. */
+/* The stores that benches compare, behind one small interface: bench_peer_<library>.c, one or more peers
+** each. A bench opens the peers that it names and takes from each the ways of reading that it offers of the
+** kind the bench is about. Anything that fails ends the program. One thread. */
 #ifndef BENCH_PEER_H
 #define BENCH_PEER_H
 
@@ -83,10 +83,13 @@ void bench_open(struct bench_store *store, const struct bench_peer *peer,
                 const struct bench_setup *setup);
 void bench_reopen(struct bench_store *store);
 void bench_close(struct bench_store *store);
-/* Rows [first, first + count) in transactions of `each`. Seconds that the store took, without those for making
-** the rows. */
+/* Rows [first, first + count) in transactions of `each`. Seconds that the store took, without those for
+** making the rows. */
 double bench_load(struct bench_store *store, uint64_t first, uint64_t count, uint64_t each);
 void bench_settle(struct bench_store *store);
+
+/* Gets each of the rows [0, count) once, so that what stays in memory is there. */
+void bench_warm(struct bench_store *stores, size_t store_count, uint64_t count);
 
 /* Lanes of a case for every way of the kind that the stores offer, over the keys asked. */
 void bench_add_ways(struct bench_case *to, enum bench_kind kind, struct bench_store *stores,

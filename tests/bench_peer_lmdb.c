@@ -1,5 +1,5 @@
-/* LMDB (bench_peer.h). Keys longer than it takes are stored under their XXH3-128, with the key in front of the
-** value, where reads compare it. */
+/* LMDB (bench_peer.h). Keys longer than it takes are stored under their XXH3-128, with the key in front of
+** the value, where reads compare it. */
 #include "bench_peer.h"
 
 #include <lmdb.h>

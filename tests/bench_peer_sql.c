@@ -1,6 +1,6 @@
-/* Through SQL, the same statements on a table t(k BLOB PRIMARY KEY, v BLOB) of four makes: SQLite's own without
-** and with a rowid, the floor (bench_floor.h), and colfam; and colfam through ext/colfam.h (bench_peer.h).
-** All statements are prepared once; reads happen inside a transaction. */
+/* Through SQL, the same statements on a table t(k BLOB PRIMARY KEY, v BLOB) of four makes: SQLite's own
+** without and with a rowid, the floor (bench_floor.h), and colfam; and colfam through ext/colfam.h
+** (bench_peer.h). All statements are prepared once; reads happen inside a transaction. */
 #include "bench_peer.h"
 
 #include <stdio.h>

@@ -3,6 +3,7 @@
 #define BENCH_PEER_SQL_H
 
 #include <sqlite3.h>
+#include <stddef.h>
 
 sqlite3 *bench_sql_db(void *store);
 /* Runs statements that must work; rows are thrown away. */

@@ -1,5 +1,6 @@
-/* B8: one point SELECT, alone and inside a transaction; and from cold, a fresh process that opens the database
-** and asks one key. (What a statement pays to see that its view is still good: bench_revalidate.c.) */
+/* B8: one point SELECT, alone and inside a transaction; and from cold, a fresh process that opens the
+** database and asks one key. (What a statement pays to see that its view is still good:
+** bench_revalidate.c.) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,6 +132,7 @@ int main(int argc, char **argv) {
     bench_load(&stores[i], 0, rows, 100000);
     bench_settle(&stores[i]);
   }
+  bench_warm(stores, STORES, rows);
   bench_print_settings(stores, STORES);
   compare_statements(rows);
   compare_cold(rows);
