@@ -201,6 +201,10 @@ static uint64_t own_fact(const char *path, const char *name) {
   return value;
 }
 
+uint64_t bench_thread_bytes_written(void) {
+  return own_fact("/proc/thread-self/io", "wchar:");
+}
+
 uint64_t bench_bytes_written(void) {
   return own_fact("/proc/self/io", "wchar:");
 }
@@ -231,7 +235,7 @@ uint64_t bench_disk_bytes(const char *dir) {
     if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
     snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
     if (lstat(path, &info) != 0) continue;
-    sum += S_ISDIR(info.st_mode) ? bench_disk_bytes(path) : (uint64_t)info.st_blocks * 512;
+    sum += S_ISDIR(info.st_mode) ? bench_disk_bytes(path) : (uint64_t)info.st_size;
   }
   closedir(open);
   return sum;

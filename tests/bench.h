@@ -71,10 +71,11 @@ double bench_cpu(void); /* seconds of this thread on a processor */
 double bench_clock(bool waits);
 const char *bench_clock_name(bool waits);
 uint64_t bench_bytes_written(void);         /* by the process's calls of write, so far */
+uint64_t bench_thread_bytes_written(void);  /* by this thread alone */
 uint64_t bench_heap_bytes(void);            /* of malloc, in use */
 uint64_t bench_rss_max(void);               /* bytes the process has had resident at most */
 void bench_rss_reset(void);                 /* from now */
-uint64_t bench_disk_bytes(const char *dir); /* of all files below */
+uint64_t bench_disk_bytes(const char *dir); /* of all files below, what they reserve ahead apart */
 /* Calls `measure` in a process of its own, which fills the figures; nothing may be open yet. */
 void bench_in_child(void (*measure)(const void *what, double *figures), const void *what,
                     double *figures, size_t count);
@@ -140,6 +141,8 @@ void bench_goal_max(struct bench_case *to, const char *lane, double at_most);
 ** rounds + 1 sets. */
 void bench_time(struct bench_case *run, size_t rounds, double operations, const uint64_t *expected);
 double bench_median(const struct bench_lane *lane);
+/* The lane of that name, or NULL. */
+struct bench_lane *bench_find(struct bench_case *in, const char *name);
 /* Lanes with median, least and most, colfam's with the ratio to the best peer, and each goal. */
 void bench_print(struct bench_case *done);
 

@@ -26,7 +26,7 @@ void bench_case_init(struct bench_case *made, const char *bench, const char *uni
   va_end(args);
 }
 
-static struct bench_lane *find_lane(struct bench_case *in, const char *name) {
+struct bench_lane *bench_find(struct bench_case *in, const char *name) {
   for (size_t i = 0; i < in->lane_count; i++) {
     if (strcmp(in->lanes[i].name, name) == 0) return &in->lanes[i];
   }
@@ -44,7 +44,7 @@ struct bench_lane *bench_add(struct bench_case *to, const char *name,
 }
 
 void bench_sample(struct bench_case *to, const char *name, double value) {
-  struct bench_lane *lane = find_lane(to, name);
+  struct bench_lane *lane = bench_find(to, name);
   if (!lane) lane = bench_add(to, name, NULL, NULL, NULL);
   bench_need(lane->rounds < BENCH_ROUNDS_MAX, "%s: too many rounds", to->title);
   lane->samples[lane->rounds++] = value;
@@ -55,6 +55,7 @@ void bench_count(struct bench_case *to, const char *name, double value) {
 }
 
 void bench_not_there(struct bench_case *to, const char *name, const char *why) {
+  if (bench_find(to, name)) return;
   struct bench_lane *lane = bench_add(to, name, NULL, NULL, NULL);
   lane->there = false;
   lane->why = why;
@@ -180,8 +181,8 @@ struct verdict {
 
 /* "cost <= 1.25 x floor" from 1 on, else as a speed: ">= 3 x RocksDB". */
 static bool judge(struct bench_case *done, const struct bench_goal *goal, struct verdict *verdict) {
-  const struct bench_lane *lane = find_lane(done, goal->lane);
-  const struct bench_lane *against = goal->against ? find_lane(done, goal->against) : NULL;
+  const struct bench_lane *lane = bench_find(done, goal->lane);
+  const struct bench_lane *against = goal->against ? bench_find(done, goal->against) : NULL;
   if (!lane || !lane->rounds || (goal->against && (!against || !against->rounds))) return false;
   double ours = bench_median(lane), limit = goal->at_most;
   if (!goal->against) {

@@ -262,8 +262,8 @@ static void close_all(void) {
 }
 
 int main(void) {
-  static const unsigned rates[] = {50, 0, 10, 100};
-  size_t rate_count = bench_by_scale(1, 4, 4);
+  static const unsigned rates[] = {50, 100, 0, 10};
+  size_t rate_count = bench_by_scale(1, 2, 4);
   static const struct loop loops[] = {
       {"put", put, true, OPERATIONS, 0},
       {"delete", erase, false, OPERATIONS, 0},

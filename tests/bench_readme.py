@@ -36,7 +36,7 @@ SHOWN = [
     r"savepoint, 10 puts, rollback to it, transaction of 1000000",
     r"a transaction of (1|100|1000) random rows, synchronous NORMAL",
     r"a transaction of 100 random rows, synchronous FULL",
-    r"written a commit of 100 rows, synchronous NORMAL",
+    r"written a commit of 100 rows by its thread, synchronous NORMAL",
     r"a row, loading",
     r"on disk a row of",
     r"a row, full scan",

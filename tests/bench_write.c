@@ -12,8 +12,7 @@
 
 struct writer {
   const char *name;
-  const struct bench_peer
-      *peer; /* NULL: only the log is written, as one row of an ordinary table */
+  const struct bench_peer *peer; /* NULL: the log alone, a row of an ordinary table */
   size_t cache_bytes;
   struct bench_store store;
   sqlite3 *log;
@@ -21,8 +20,8 @@ struct writer {
   uint64_t next;               /* row to be written */
   double commits[COMMITS_MAX]; /* seconds that COMMIT took */
   size_t commit_count;
-  uint64_t written;    /* bytes, over these */
-  uint64_t background; /* of them, by flushes and compactions */
+  uint64_t written;    /* bytes, over these, by the thread that commits */
+  uint64_t background; /* bytes of all flushes and compactions when the case began */
 };
 static struct writer writers[WRITERS] = {
     {.name = "SQLite, default cache", .peer = &bench_sqlite},
@@ -79,13 +78,13 @@ static uint64_t run_round(struct bench_lane *lane, size_t round) {
   struct writer *writer = lane->store;
   const struct job *job = lane->with;
   (void)round;
-  uint64_t written = bench_bytes_written();
+  uint64_t written = bench_thread_bytes_written();
   for (size_t i = 0; i < job->transactions; i++) {
     fill_rows(writer, job);
     double took = writer->peer ? put_rows(writer, job) : append_rows(writer, job);
     if (writer->commit_count < COMMITS_MAX) writer->commits[writer->commit_count++] = took;
   }
-  writer->written += bench_bytes_written() - written;
+  writer->written += bench_thread_bytes_written() - written;
   return 0;
 }
 
@@ -113,14 +112,15 @@ static uint64_t background_bytes(const struct writer *writer) {
 /* What the writers have counted meanwhile. */
 static void print_counts(const struct job *job, const char *setting) {
   static struct bench_case bytes, longest;
-  bench_case_init(&bytes, "B7", "bytes", "written a commit of %zu rows, %s", job->rows, setting);
+  bench_case_init(&bytes, "B7", "bytes", "written a commit of %zu rows by its thread, %s",
+                  job->rows, setting);
   bench_case_init(&longest, "B7", "ms", "p99.9 of COMMIT of %zu rows, %s", job->rows, setting);
   longest.waits = true;
   for (size_t i = 0; i < WRITERS; i++) {
     struct writer *writer = &writers[i];
     uint64_t background = background_bytes(writer) - writer->background;
     double commits = (double)writer->commit_count;
-    bench_count(&bytes, writer->name, (double)(writer->written - background) / commits);
+    bench_count(&bytes, writer->name, (double)writer->written / commits);
     if (background) {
       bench_count(&bytes, "colfam flushes, compactions", (double)background / commits);
     }
