@@ -46,11 +46,11 @@ static void die_within(long us) {
 
 __attribute__((constructor)) static void choose(void) {
   static const char *const words[] = {"never", "before", "half", "after"};
-  char word[16] = "";
-  long number = 0;
+  char word[16] = "", digits[16] = "";
   const char *chosen = getenv("COLFAM_KILL");
   setvbuf(stdout, NULL, _IOLBF, 0);
-  if (!chosen || sscanf(chosen, "%15s %ld %15s", word, &number, name) < 2) return;
+  if (!chosen || sscanf(chosen, "%15s %15s %15s", word, digits, name) < 2) return;
+  long number = strtol(digits, NULL, 10);
   atomic_store(&calls_left, number);
   for (int i = BEFORE; i <= AFTER; i++)
     if (strcmp(word, words[i]) == 0) how = (enum how)i;
@@ -85,6 +85,10 @@ ssize_t pwrite64(int fd, const void *bytes, size_t size, off64_t offset) {
   return ends("pwrite", last, syscall(SYS_pwrite64, fd, bytes, size_of(last, size), offset));
 }
 
+ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset) {
+  return pwrite64(fd, bytes, size, offset);
+}
+
 int fsync(int fd) {
   bool last = begins("fsync");
   return (int)ends("fsync", last, syscall(SYS_fsync, fd));
@@ -98,6 +102,10 @@ int fdatasync(int fd) {
 int ftruncate64(int fd, off64_t size) {
   bool last = begins("ftruncate");
   return (int)ends("ftruncate", last, syscall(SYS_ftruncate, fd, size));
+}
+
+int ftruncate(int fd, off_t size) {
+  return ftruncate64(fd, size);
 }
 
 int unlink(const char *path) {

@@ -105,7 +105,8 @@ static const char *const statements[] = {
     "BEGIN; DELETE FROM o WHERE k % 7 = 3; DELETE FROM t WHERE k % 7 = 3; COMMIT",
     "SELECT * FROM colfam_flush('t')",
     "SELECT * FROM colfam_compact('t')",
-    "CREATE VIRTUAL TABLE u USING colfam(k PRIMARY KEY); INSERT INTO u VALUES(1); DROP TABLE u",
+    "BEGIN; CREATE VIRTUAL TABLE u USING colfam(k PRIMARY KEY); INSERT INTO u VALUES(1); DROP "
+    "TABLE u; COMMIT",
     "BEGIN; WITH RECURSIVE n(k) AS (VALUES(-1) UNION ALL SELECT k - 1 FROM n LIMIT 3000)"
     "INSERT INTO t SELECT k, hex(randomblob(400)) FROM n; INSERT INTO o SELECT * FROM t WHERE k < "
     "0;"
