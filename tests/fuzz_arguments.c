@@ -70,6 +70,7 @@ static const sqlite3_module spy = {.xCreate = create,
 
 static void open_database(void) {
   ck_assert_int_eq(sqlite3_open(":memory:", &db), SQLITE_OK);
+  fuzz_close_at_exit(db);
   ck_assert_int_eq(sqlite3_create_module(db, "spy", &spy, NULL), SQLITE_OK);
 }
 

@@ -38,7 +38,10 @@ static sqlite3_stmt *comparison(kv_collation collation) {
   static sqlite3_stmt *stmts[3];
   static const char *const names[] = {"BINARY", "NOCASE", "RTRIM"};
   if (stmts[collation]) return stmts[collation];
-  if (!db) ck_assert_int_eq(sqlite3_open(":memory:", &db), SQLITE_OK);
+  if (!db) {
+    ck_assert_int_eq(sqlite3_open(":memory:", &db), SQLITE_OK);
+    fuzz_close_at_exit(db);
+  }
   char *sql = sqlite3_mprintf("SELECT (?1 COLLATE %s > ?2) - (?1 COLLATE %s < ?2)",
                               names[collation], names[collation]);
   ck_assert_int_eq(sqlite3_prepare_v2(db, sql, -1, &stmts[collation], NULL), SQLITE_OK);

@@ -71,6 +71,7 @@ static sqlite3_stmt *prepare(char *sql) {
 
 static void open_database(void) {
   ck_assert_int_eq(sqlite3_open(":memory:", &db), SQLITE_OK);
+  fuzz_close_at_exit(db);
   sqlite3_create_function(db, "encode", -1, SQLITE_UTF8, NULL, encode, NULL, NULL);
 }
 

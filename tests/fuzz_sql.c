@@ -153,6 +153,7 @@ static void open_databases(void) {
   open_ordinary();
   open_colfam();
   for (int i = 0; i < 2; i++) {
+    fuzz_close_at_exit(dbs[i]);
     sql_ok(dbs[i], rows);
     if (i == COLFAM) upkeep("flush");
     sql_ok(dbs[i], more_rows);

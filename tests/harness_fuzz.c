@@ -173,6 +173,26 @@ void fuzz_bind(sqlite3_stmt *stmt, int index, const struct kv_datum *datum) {
   ck_assert_int_eq(rc, SQLITE_OK);
 }
 
+/* ---- Databases */
+
+static sqlite3 *kept[2];
+
+/* The extension's own statements go with the first try. */
+static void close_kept(void) {
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+    sqlite3_stmt *stmt;
+    if (sqlite3_close(kept[i]) != SQLITE_BUSY) continue;
+    while ((stmt = sqlite3_next_stmt(kept[i], NULL))) sqlite3_finalize(stmt);
+    sqlite3_close(kept[i]);
+  }
+}
+
+void fuzz_close_at_exit(sqlite3 *db) {
+  if (!kept[0]) atexit(close_kept);
+  ck_assert_ptr_null(kept[1]);
+  kept[kept[0] != NULL] = db;
+}
+
 /* ---- Seeds */
 
 const char *fuzz_seed_dir;

@@ -40,6 +40,10 @@ void fuzz_datum(struct fuzz *in, struct kv_datum *datum);
 /* A NaN becomes NULL, as SQLite makes it. Texts and blobs are borrowed by the statement. */
 void fuzz_bind(sqlite3_stmt *stmt, int index, const struct kv_datum *datum);
 
+/* For a database that serves all inputs: its statements are finalized and it is closed when the process ends,
+** so that leak checkers see what was really lost. */
+void fuzz_close_at_exit(sqlite3 *db);
+
 /* ---- Seeds */
 
 /* Appends what fuzz_slice takes: at most 255 bytes. */
