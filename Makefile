@@ -40,8 +40,11 @@ CORE_HARNESS_OBJ = $(filter-out %/catalog.o,$(HARNESS_SRC:%.c=$(BUILD)/core/%.o)
 UNIT_BIN = $(call program,test)
 FUZZ_BIN = $(call program,fuzz)
 CORE_BIN = $(call program,core) $(filter %/embed_static,$(call program,embed)) $(FUZZ_BIN)
+# The same with the door for a disk in memory that the test build has.
+FAULT_BIN = $(call program,fault)
+FAULT_OBJ = $(EXT_SRC:%.c=$(BUILD)/fault/%.o)
 LOADED_BIN = $(filter-out $(CORE_BIN),$(call program,model crash sql embed))
-PROGRAMS = $(LOADED_BIN) $(CORE_BIN) $(UNIT_BIN)
+PROGRAMS = $(LOADED_BIN) $(CORE_BIN) $(FAULT_BIN) $(UNIT_BIN)
 SOAK_BIN = $(BUILD)/tests/soak
 # Loaded into other programs by scripts.
 PRELOADS = $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/preload_*.c))
@@ -51,7 +54,8 @@ BENCH_OBJ = $(BENCH_SRC:%.c=$(BUILD)/%.o)
 BENCH_BIN = $(filter-out $(BENCH_OBJ:.o=),$(call program,bench))
 BENCH_LIBS = -lrocksdb -lleveldb -llmdb
 SCRIPTS = $(wildcard tests/*_check.sh tests/*_check.py tests/embed_*.py)
-PROGRAM_OBJ = $(UNIT_BIN:=.o) $(LOADED_BIN:=.o) $(SOAK_BIN:=.o) $(CORE_BIN:$(BUILD)/%=$(BUILD)/core/%.o)
+PROGRAM_OBJ = $(UNIT_BIN:=.o) $(LOADED_BIN:=.o) $(SOAK_BIN:=.o) $(CORE_BIN:$(BUILD)/%=$(BUILD)/core/%.o) \
+  $(FAULT_BIN:$(BUILD)/%=$(BUILD)/fault/%.o)
 C_FILES = $(wildcard engine/*.[ch] ext/*.[ch] tests/*.[ch])
 
 COLFAM_SO = $(abspath $(BUILD))/colfam.so
@@ -84,7 +88,8 @@ $(BUILD)/libkv.a: $(ENGINE_OBJ)
 $(BUILD)/libcolfam.a: $(CORE_OBJ) $(ENGINE_OBJ)
 $(BUILD)/libharness.a: $(HARNESS_OBJ)
 $(BUILD)/core/libharness.a: $(CORE_HARNESS_OBJ)
-$(BUILD)/libkv.a $(BUILD)/libcolfam.a $(BUILD)/libharness.a $(BUILD)/core/libharness.a: Makefile
+$(BUILD)/fault/libcolfam.a: $(FAULT_OBJ) $(ENGINE_OBJ)
+$(BUILD)/libkv.a $(BUILD)/libcolfam.a $(BUILD)/fault/libcolfam.a $(BUILD)/libharness.a $(BUILD)/core/libharness.a: Makefile
 	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
 
 $(BUILD)/%.o: %.c
@@ -95,6 +100,10 @@ $(BUILD)/core/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BASE_FLAGS) -DSQLITE_CORE $(CFLAGS) $(SANITIZE) -c -o $@ $<
 
+$(BUILD)/fault/%.o: %.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(BASE_FLAGS) -DSQLITE_CORE -DCOLFAM_TEST $(CFLAGS) $(SANITIZE) -c -o $@ $<
+
 $(BUILD)/test/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BASE_FLAGS) -DCOLFAM_TEST $(CFLAGS) $(SANITIZE) -c -o $@ $<
@@ -104,7 +113,7 @@ $(PROGRAM_OBJ) $(HARNESS_OBJ) $(CORE_HARNESS_OBJ) $(BENCH_OBJ) $(BENCH_BIN:=.o):
   BASE_FLAGS += $(TEST_FLAGS) -DCOLFAM_SO='"$(COLFAM_SO)"' -DCOLFAM_TEST_SO='"$(COLFAM_TEST_SO)"'
 
 # Names what is missing before the compiler does; asks no network.
-$(ENGINE_OBJ) $(EXT_OBJ) $(CORE_OBJ) $(KILL_OBJ): | $(BUILD)/deps-build
+$(ENGINE_OBJ) $(EXT_OBJ) $(CORE_OBJ) $(KILL_OBJ) $(FAULT_OBJ): | $(BUILD)/deps-build
 $(PROGRAM_OBJ) $(HARNESS_OBJ) $(CORE_HARNESS_OBJ): | $(BUILD)/deps-test
 $(BENCH_OBJ) $(BENCH_BIN:=.o): | $(BUILD)/deps-bench
 $(BUILD)/deps-%:
@@ -120,6 +129,10 @@ $(FUZZ_BIN): PROGRAM_FLAGS = -Wl,--wrap=_mark_point,--wrap=_ck_assert_failed $(F
 $(CORE_BIN): $(BUILD)/%: $(BUILD)/core/%.o $(BUILD)/core/libharness.a $(BUILD)/libcolfam.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) $(PROGRAM_FLAGS) -o $@ $^ $(CHECK_LIBS) -lsqlite3 $(LIBS)
+
+$(FAULT_BIN): $(BUILD)/%: $(BUILD)/fault/%.o $(BUILD)/core/libharness.a $(BUILD)/fault/libcolfam.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) -lsqlite3 $(LIBS)
 
 $(LOADED_BIN) $(SOAK_BIN): %: %.o $(BUILD)/libharness.a | $(BUILD)/colfam.so $(BUILD)/test/colfam.so
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -o $@ $^ $(CHECK_LIBS) -lsqlite3 -ldl -lpthread -lm
@@ -272,6 +285,11 @@ check-damage: $(BUILD)/tests/test_damage $(BUILD)/tests/sql_damage
 	@bash tests/slices.sh damage-sql $$(($(MUTATIONS) / 20))
 
 # The rules that keep what is committed, one at a time switched off: each must be found missing.
+# Every operation and allocation fails, with other journals, keys, pages and options than in `make test`.
+.PHONY: check-faults
+check-faults: $(BUILD)/tests/fault_sql
+	@bash tests/slices.sh faults $(SCENARIOS)
+
 check-mutants: $(BUILD)/tests/crash_power
 	@bash tests/mutants.sh $<
 
@@ -288,5 +306,5 @@ test-newest: programs $(PRELOADS)
 test-node: $(BUILD)/colfam.so
 	@bash tests/node.sh
 
--include $(patsubst %.o,%.d,$(ENGINE_OBJ) $(EXT_OBJ) $(CORE_OBJ) $(KILL_OBJ) $(HARNESS_OBJ) \
+-include $(patsubst %.o,%.d,$(ENGINE_OBJ) $(EXT_OBJ) $(CORE_OBJ) $(KILL_OBJ) $(FAULT_OBJ) $(HARNESS_OBJ) \
   $(CORE_HARNESS_OBJ) $(PROGRAM_OBJ) $(BENCH_OBJ) $(BENCH_BIN:=.o))

@@ -18,6 +18,7 @@
 
 #include "engine/kv.h"
 #include "error.h"
+#include "shim.h"
 #include "store.h"
 #include "table.h"
 #include "vtab.h"
@@ -64,12 +65,12 @@ static void close_target(struct backup *backup) {
 
 static void remove_database(const struct backup *backup) {
   const char *path = backup->named ? backup->names.database : backup->names.partial;
-  kv_status status = kv_env_remove(kv_env_posix(), path, NULL);
+  kv_status status = kv_env_remove(colfam_backup_env(), path, NULL);
   (void)status; /* what cannot be removed stays */
 }
 
 static void end_claim(struct backup *backup) {
-  if (backup->claim) kv_env_close_write(kv_env_posix(), backup->claim);
+  if (backup->claim) kv_env_close_write(colfam_backup_env(), backup->claim);
   backup->claim = NULL;
 }
 
@@ -188,7 +189,7 @@ static int add_tables(struct backup *backup, char **message) {
 /* Taken by exclusive creation, with the mode of the source, before SQLite opens it. */
 static int make_database(struct backup *backup, char **message) {
   struct kv_err err = {0};
-  kv_status status = kv_env_create(kv_env_posix(), backup->names.partial,
+  kv_status status = kv_env_create(colfam_backup_env(), backup->names.partial,
                                    colfam_store_path(backup->store), &backup->claim, &err);
   backup->made = status == KV_OK;
   return status == KV_OK ? SQLITE_OK : engine_error(status, &err, message);
@@ -198,7 +199,7 @@ static int new_copy(struct backup *backup, char **message) {
   struct kv_err err = {0};
   struct kv_copy_config config = {.from_env = colfam_store_env(backup->store),
                                   .from_dir = colfam_store_dir(backup->store),
-                                  .to_env = kv_env_posix(),
+                                  .to_env = colfam_backup_env(),
                                   .to_dir = backup->names.dir,
                                   .like_path = colfam_store_path(backup->store),
                                   .cache = colfam_store_cache()};
@@ -248,7 +249,8 @@ static int copy_files(struct backup *backup, struct colfam_progress *progress, c
 
 /* Nobody else knows the file, so it needs no journal; it is synced by the commit that ends the copying. */
 static int open_target(struct backup *backup, char **message) {
-  int rc = sqlite3_open_v2(backup->names.partial, &backup->target, SQLITE_OPEN_READWRITE, "unix");
+  int rc = sqlite3_open_v2(backup->names.partial, &backup->target, SQLITE_OPEN_READWRITE,
+                           colfam_shim_copy_vfs());
   if (rc == SQLITE_OK)
     rc = sqlite3_exec(backup->target, "PRAGMA journal_mode = off; PRAGMA synchronous = full", NULL,
                       NULL, NULL);
@@ -277,7 +279,7 @@ static int copy_pages(struct backup *backup, struct colfam_progress *progress, c
 
 static int give_name(struct backup *backup, struct colfam_progress *progress, char **message) {
   struct kv_err err = {0};
-  struct kv_env *env = kv_env_posix();
+  struct kv_env *env = colfam_backup_env();
   close_target(backup);
   kv_status status = kv_env_rename(env, backup->names.partial, backup->names.database, &err);
   backup->named = status == KV_OK;

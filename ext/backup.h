@@ -2,7 +2,11 @@
 #ifndef COLFAM_BACKUP_H
 #define COLFAM_BACKUP_H
 
+#include "engine/kv.h"
 #include "sqlite_api.h"
+
+/* Where all of a copy is made. */
+struct kv_env *colfam_backup_env(void);
 
 /* All are full paths, sqlite3_malloc. Zero-initialise; release always allowed. */
 struct colfam_backup_names {

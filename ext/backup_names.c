@@ -6,6 +6,12 @@
 #include "backup.h"
 #include "engine/kv.h"
 #include "error.h"
+#include "shim.h"
+
+struct kv_env *colfam_backup_env(void) {
+  struct kv_env *shim = colfam_shim_env(colfam_shim_copy_vfs());
+  return shim ? shim : kv_env_posix();
+}
 
 static int refuse_path(const char *path, char **message) {
   if (!*path || strcmp(path, ":memory:") == 0)
@@ -22,7 +28,7 @@ static int refuse_path(const char *path, char **message) {
 static int refuse_existing(const char *path, char **message) {
   struct kv_err err = {0};
   bool there = false;
-  kv_status status = kv_env_exists(kv_env_posix(), path, &there, &err);
+  kv_status status = kv_env_exists(colfam_backup_env(), path, &there, &err);
   if (status != KV_OK)
     return colfam_error(message, colfam_code(status), "colfam_backup: %s", err.text);
   if (!there) return SQLITE_OK;
@@ -32,7 +38,7 @@ static int refuse_existing(const char *path, char **message) {
 
 /* As SQLite will see it when the copy is opened. */
 static int full_path(const char *path, char **full, char **message) {
-  sqlite3_vfs *vfs = sqlite3_vfs_find("unix");
+  sqlite3_vfs *vfs = sqlite3_vfs_find(colfam_shim_copy_vfs());
   if (!vfs) return colfam_error(message, SQLITE_ERROR, "colfam_backup: SQLite has no VFS \"unix\"");
   char *made = sqlite3_malloc64((sqlite3_uint64)vfs->mxPathname + 1);
   if (!made) return SQLITE_NOMEM;

@@ -227,19 +227,26 @@ static int exec(struct colfam_catalog *catalog, char *sql, char **message) {
   return sql_error(catalog, rc, message);
 }
 
-static bool shadow_is_there(struct colfam_catalog *catalog, const char *shadow) {
+static int shadow_is_there(struct colfam_catalog *catalog, const char *shadow, bool *there,
+                           char **message) {
+  *there = false;
   char *name = sqlite3_mprintf("%s_%s", catalog->table, shadow);
-  bool there = name && sqlite3_table_column_metadata(catalog->db, catalog->database, name, NULL,
-                                                     NULL, NULL, NULL, NULL, NULL) == SQLITE_OK;
+  if (!name) return SQLITE_NOMEM;
+  int rc = sqlite3_table_column_metadata(catalog->db, catalog->database, name, NULL, NULL, NULL,
+                                         NULL, NULL, NULL);
   sqlite3_free(name);
-  return there;
+  *there = rc == SQLITE_OK;
+  return rc == SQLITE_ERROR ? SQLITE_OK : sql_error(catalog, rc, message);
 }
 
 /* DDL that the authorizer makes SQLite ignore leaves all as it was. */
-static int check_shadows(struct colfam_catalog *catalog, bool there, char **message) {
-  for (size_t i = 0; i < SHADOW_COUNT; i++)
-    if (shadow_is_there(catalog, shadow_names[i]) != there)
-      return unauthorized(catalog, "DDL on shadow tables", message);
+static int check_shadows(struct colfam_catalog *catalog, bool expected, char **message) {
+  for (size_t i = 0; i < SHADOW_COUNT; i++) {
+    bool there;
+    int rc = shadow_is_there(catalog, shadow_names[i], &there, message);
+    if (rc != SQLITE_OK) return rc;
+    if (there != expected) return unauthorized(catalog, "DDL on shadow tables", message);
+  }
   return SQLITE_OK;
 }
 
@@ -315,17 +322,27 @@ static int create_tables(struct colfam_catalog *catalog, char **message) {
   return rc == SQLITE_OK ? check_shadows(catalog, true, message) : rc;
 }
 
-int colfam_catalog_create(struct colfam_catalog *catalog, const struct colfam_options *options,
-                          char **message) {
-  for (size_t i = 0; i < SHADOW_COUNT; i++)
-    if (shadow_is_there(catalog, shadow_names[i]))
+static int refuse_taken_names(struct colfam_catalog *catalog, char **message) {
+  for (size_t i = 0; i < SHADOW_COUNT; i++) {
+    bool there;
+    int rc = shadow_is_there(catalog, shadow_names[i], &there, message);
+    if (rc != SQLITE_OK) return rc;
+    if (there)
       return colfam_error(
           message, SQLITE_ERROR,
           "colfam keeps the state of table %s in a table named %s_%s, and one of that "
           "name exists already: rename it, or choose another name",
           catalog->label, catalog->table, shadow_names[i]);
+  }
+  return SQLITE_OK;
+}
+
+int colfam_catalog_create(struct colfam_catalog *catalog, const struct colfam_options *options,
+                          char **message) {
+  int rc = refuse_taken_names(catalog, message);
+  if (rc != SQLITE_OK) return rc;
   sqlite3_randomness(sizeof catalog->uuid, catalog->uuid);
-  int rc = create_tables(catalog, message);
+  rc = create_tables(catalog, message);
   if (rc == SQLITE_OK) rc = fill_meta(catalog, options, message);
   return rc;
 }
@@ -360,10 +377,13 @@ int colfam_catalog_rename(struct colfam_catalog *catalog, const char *table, cha
 /* Whether the shadow tables of the catalog's name have its uuid. Those that cannot be understood (damaged, of
 ** a newer version) are nobody's. */
 static int is_ours(struct colfam_catalog *catalog, bool *ours, char **message) {
+  bool has_meta, has_log = false;
   *ours = false;
-  if (!shadow_is_there(catalog, "cfmeta") || !shadow_is_there(catalog, "cflog")) return SQLITE_OK;
+  int rc = shadow_is_there(catalog, "cfmeta", &has_meta, message);
+  if (rc == SQLITE_OK && has_meta) rc = shadow_is_there(catalog, "cflog", &has_log, message);
+  if (rc != SQLITE_OK || !has_log) return rc;
   struct colfam_meta meta;
-  int rc = colfam_catalog_read_meta(catalog, &meta, message);
+  rc = colfam_catalog_read_meta(catalog, &meta, message);
   if (rc == SQLITE_OK) *ours = memcmp(meta.uuid, catalog->uuid, sizeof meta.uuid) == 0;
   return rc == SQLITE_ERROR || (rc & 0xff) == SQLITE_CORRUPT ? SQLITE_OK : rc;
 }

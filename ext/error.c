@@ -59,8 +59,13 @@ static void make_text(char *text) {
   }
 }
 
-/* The old text may be among the arguments that made the new one, so it goes last. */
+/* The old text may be among the arguments that made the new one, so it goes last. Without memory there is
+** none: what the connection says at that moment may belong to another call, and SQLite has words for it. */
 static int replace_message(char **message, char *text, int rc) {
+  if (rc == SQLITE_NOMEM) {
+    sqlite3_free(text);
+    text = NULL;
+  }
   if (text) make_text(text);
   sqlite3_free(*message);
   *message = text;

@@ -123,6 +123,7 @@ static int bind_columns(struct colfam_lookup *lookup, const struct colfam_plan *
   int rc = SQLITE_OK;
   colfam_strings_clear(&lookup->prefixes);
   colfam_strings_close(&lookup->prefixes);
+  if (!colfam_strings_ok(&lookup->prefixes)) return SQLITE_NOMEM;
   for (*bound = 0; *bound < plan->equal_count && rc == SQLITE_OK; ++*bound) {
     rc = read_column(lookup, plan, *bound, argv[*bound]);
     if (rc == SQLITE_OK && is_too_much(lookup)) break;

@@ -60,7 +60,12 @@ static enum proof decide(const char *journal, const char *locking, const char *s
 struct review {
   struct colfam_table *table;
   struct colfam_removal *list;
+  char *message; /* of what failed, sqlite3_malloc */
 };
+
+static int fail(struct review *review, int rc) {
+  return colfam_error(&review->message, rc, "%s", sqlite3_errmsg(review->table->conn->db));
+}
 
 /* Whether an ordinary table is only called like a manifest. */
 static bool is_foreign(sqlite3 *db, const char *database, const char *name) {
@@ -76,7 +81,7 @@ static bool is_foreign(sqlite3 *db, const char *database, const char *name) {
 ** cannot be told, every file is taken for a live one: SQLITE_AUTH. An id that the authorizer hides is
 ** NULL. */
 static int look_in(void *context, const char *manifest) {
-  const struct review *review = context;
+  struct review *review = context;
   sqlite3 *db = review->table->conn->db;
   char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\" WHERE id = ?1 OR id IS NULL",
                               review->table->catalog.database, manifest);
@@ -86,11 +91,12 @@ static int look_in(void *context, const char *manifest) {
   sqlite3_free(sql);
   if (rc == SQLITE_ERROR)
     return is_foreign(db, review->table->catalog.database, manifest) ? SQLITE_OK : SQLITE_AUTH;
-  if (rc != SQLITE_OK) return rc;
+  if (rc != SQLITE_OK) return fail(review, rc);
   for (struct colfam_removal *it = review->list; it && rc == SQLITE_OK; it = it->next) {
     sqlite3_bind_int64(statement, 1, (sqlite3_int64)it->id);
     if (sqlite3_step(statement) == SQLITE_ROW) it->unnamed = false;
     rc = sqlite3_reset(statement);
+    if (rc != SQLITE_OK) fail(review, rc);
     if (rc == SQLITE_OK && !sqlite3_column_count(statement)) rc = SQLITE_AUTH;
   }
   sqlite3_finalize(statement);
@@ -114,13 +120,11 @@ static int review_removals(struct colfam_table *table, char **message) {
   struct colfam_removal *list = colfam_store_take_removals(table->store);
   for (struct colfam_removal *removal = list; removal; removal = removal->next)
     removal->unnamed = true;
-  struct review review = {table, list};
-  char *text = NULL;
+  struct review review = {table, list, NULL};
   int rc = SQLITE_OK;
   if (list)
     rc = colfam_catalog_each(table->conn->db, table->catalog.database, "_cffile", look_in, &review,
-                             &text);
-  sqlite3_free(text);
+                             &review.message);
   while (list) {
     struct colfam_removal *removal = list;
     list = removal->next;
@@ -133,8 +137,10 @@ static int review_removals(struct colfam_table *table, char **message) {
     removal->older = removal->older || (rc == SQLITE_OK && removal->left);
     colfam_store_give_removal(table->store, removal);
   }
-  if (rc == SQLITE_OK || rc == SQLITE_AUTH) return SQLITE_OK;
-  return colfam_error(message, rc, "%s", sqlite3_errmsg(table->conn->db));
+  if (rc == SQLITE_AUTH) rc = SQLITE_OK;
+  if (rc != SQLITE_OK && review.message) colfam_error(message, rc, "%s", review.message);
+  sqlite3_free(review.message);
+  return rc;
 }
 
 static int note_proof(struct colfam_table *table, char **message) {

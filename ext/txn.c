@@ -195,28 +195,13 @@ static int restore_files(struct colfam_txn *txn, char **message) {
   return rc;
 }
 
-/* Whether more than one database is written to, or nobody knows: an authorizer may hide the list. */
-static int note_span(struct colfam_txn *txn, char **message) {
-  sqlite3 *db = txn->table->conn->db;
-  sqlite3_stmt *names;
-  int rc = sqlite3_prepare_v2(db, "PRAGMA database_list", -1, &names, NULL), writing = 0;
-  while (rc == SQLITE_OK && sqlite3_step(names) == SQLITE_ROW) {
-    const char *name = (const char *)sqlite3_column_text(names, 1);
-    writing += name && sqlite3_txn_state(db, name) == SQLITE_TXN_WRITE;
-  }
-  if (rc == SQLITE_OK) rc = sqlite3_finalize(names);
-  txn->spans = writing != 1;
-  return rc == SQLITE_OK || rc == SQLITE_AUTH ? SQLITE_OK
-                                              : colfam_error(message, rc, "%s", sqlite3_errmsg(db));
-}
-
 static int publish(struct colfam_txn *txn, char **message) {
   if (!txn->jobs) return SQLITE_OK;
   struct colfam_catalog *catalog = &txn->table->catalog;
   struct colfam_meta meta;
-  int rc = note_span(txn, message);
-  if (rc == SQLITE_OK) rc = check_inputs(txn, &meta, message);
+  int rc = check_inputs(txn, &meta, message);
   colfam_kill_point("publish");
+  if (rc == SQLITE_OK) rc = colfam_doubt_note(txn->table, &txn->doubt, message);
   if (rc == SQLITE_OK) rc = restore_files(txn, message);
   if (rc == SQLITE_OK)
     rc = colfam_catalog_publish(catalog, &meta, txn->base, colfam_work_edit(txn), message);
@@ -430,9 +415,9 @@ static void commit_table(struct colfam_txn *txn) {
   colfam_kill_point("committed");
 }
 
-/* A COMMIT over several databases that fails half way rolls back those too whose commit stands already, when
-** journals do not tie them together (WAL): the outputs may be named for good. */
+/* The outputs may be named for good. */
 static void doubt_files(struct colfam_txn *txn) {
+  colfam_store_want_sweep(txn->table->store);
   for (const struct colfam_job *job = txn->jobs; job; job = job->older) {
     const struct kv_edit *edit = kv_job_edit(job->job);
     kv_job_keep_files(job->job);
@@ -441,18 +426,25 @@ static void doubt_files(struct colfam_txn *txn) {
   }
 }
 
-/* give_back: what it has published without a commit may be published later. */
-static void rollback_table(struct colfam_txn *txn, bool give_back) {
+/* What it has published without a commit may be published later. */
+static void rollback_table(struct colfam_txn *txn) {
+  bool doubtful = colfam_doubt_remains(txn->table, &txn->doubt);
   if (txn->options_changed) txn->table->options_stale = true;
   if (txn->row_written || txn->jobs) colfam_table_forget_view(txn->table);
-  if (txn->spans) doubt_files(txn);
-  txn_free(txn, give_back && !txn->spans);
+  if (doubtful) doubt_files(txn);
+  txn_free(txn, !doubtful);
+}
+
+/* Of a table that the commit has found gone. */
+static void drop_changes(struct colfam_txn *txn) {
+  if (txn->row_written || txn->jobs) colfam_table_forget_view(txn->table);
+  txn_free(txn, false);
 }
 
 static void commit_or_drop(struct colfam_txn *txn) {
   struct colfam_table *table = txn->table;
   if (txn->gone)
-    rollback_table(txn, false);
+    drop_changes(txn);
   else
     commit_table(txn);
   if (table->vtab_count == 0) colfam_table_rest(table);
@@ -472,8 +464,8 @@ void colfam_txn_rollback(struct colfam_txn *txn) {
   struct colfam_txn *guest;
   while ((guest = next_guest(txn, &table))) {
     struct colfam_table *of_guest = guest->table;
-    rollback_table(guest, true);
+    rollback_table(guest);
     if (of_guest->vtab_count == 0) colfam_table_rest(of_guest);
   }
-  rollback_table(txn, true);
+  rollback_table(txn);
 }

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include "engine/kv.h"
+#include "doubt.h"
 #include "sqlite_api.h"
 #include "table.h"
 
@@ -49,9 +50,9 @@ struct colfam_txn {
   uint64_t encoded_version;
   uint64_t encoded_seal;
   bool row_written; /* the row may stand in t_cflog */
-  bool spans;       /* the last xSync published a job, and other databases are written to as well */
-  bool reclaims;    /* the last xSync noted what this commit proves for removals */
-  bool gone;        /* the last xSync found no shadow tables: nothing is committed */
+  struct colfam_doubt doubt;
+  bool reclaims; /* the last xSync noted what this commit proves for removals */
+  bool gone;     /* the last xSync found no shadow tables: nothing is committed */
 };
 
 /* Begins it when the table has none. xBegin and xCreate call this under SQLite's write lock. */

@@ -81,7 +81,7 @@ static int new_vtab(sqlite3 *db, struct colfam_conn *conn, int argc, const char 
   if (rc == SQLITE_OK) rc = colfam_declare(db, vtab->schema, message);
   if (rc == SQLITE_OK) rc = sqlite3_vtab_config(db, SQLITE_VTAB_CONSTRAINT_SUPPORT, 1);
   if (rc != SQLITE_OK) {
-    if (!*message) *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
+    if (!*message) colfam_error(message, rc, "%s", sqlite3_errmsg(db));
     free_vtab(vtab);
     return rc;
   }
