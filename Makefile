@@ -284,12 +284,12 @@ check-damage: $(BUILD)/tests/test_damage $(BUILD)/tests/sql_damage
 	@bash tests/slices.sh damage $$(($(MUTATIONS) / 20 * 19))
 	@bash tests/slices.sh damage-sql $$(($(MUTATIONS) / 20))
 
-# The rules that keep what is committed, one at a time switched off: each must be found missing.
 # Every operation and allocation fails, with other journals, keys, pages and options than in `make test`.
 .PHONY: check-faults
 check-faults: $(BUILD)/tests/fault_sql
 	@bash tests/slices.sh faults $(SCENARIOS)
 
+# The rules that keep what is committed, one at a time switched off: each must be found missing.
 check-mutants: $(BUILD)/tests/crash_power
 	@bash tests/mutants.sh $<
 

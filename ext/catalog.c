@@ -241,13 +241,12 @@ static int shadow_is_there(struct colfam_catalog *catalog, const char *shadow, b
 
 /* DDL that the authorizer makes SQLite ignore leaves all as it was. */
 static int check_shadows(struct colfam_catalog *catalog, bool expected, char **message) {
-  for (size_t i = 0; i < SHADOW_COUNT; i++) {
-    bool there;
-    int rc = shadow_is_there(catalog, shadow_names[i], &there, message);
-    if (rc != SQLITE_OK) return rc;
-    if (there != expected) return unauthorized(catalog, "DDL on shadow tables", message);
-  }
-  return SQLITE_OK;
+  bool there = expected;
+  int rc = SQLITE_OK;
+  for (size_t i = 0; i < SHADOW_COUNT && rc == SQLITE_OK && there == expected; i++)
+    rc = shadow_is_there(catalog, shadow_names[i], &there, message);
+  if (rc != SQLITE_OK || there == expected) return rc;
+  return unauthorized(catalog, "DDL on shadow tables", message);
 }
 
 static int put_meta(struct colfam_catalog *catalog, const char *name, sqlite3_int64 value,
@@ -323,18 +322,16 @@ static int create_tables(struct colfam_catalog *catalog, char **message) {
 }
 
 static int refuse_taken_names(struct colfam_catalog *catalog, char **message) {
-  for (size_t i = 0; i < SHADOW_COUNT; i++) {
-    bool there;
-    int rc = shadow_is_there(catalog, shadow_names[i], &there, message);
-    if (rc != SQLITE_OK) return rc;
-    if (there)
-      return colfam_error(
-          message, SQLITE_ERROR,
-          "colfam keeps the state of table %s in a table named %s_%s, and one of that "
-          "name exists already: rename it, or choose another name",
-          catalog->label, catalog->table, shadow_names[i]);
-  }
-  return SQLITE_OK;
+  bool there = false;
+  int rc = SQLITE_OK;
+  size_t i = 0;
+  while (i < SHADOW_COUNT && rc == SQLITE_OK && !there)
+    rc = shadow_is_there(catalog, shadow_names[i++], &there, message);
+  if (!there) return rc;
+  return colfam_error(message, SQLITE_ERROR,
+                      "colfam keeps the state of table %s in a table named %s_%s, and one of "
+                      "that name exists already: rename it, or choose another name",
+                      catalog->label, catalog->table, shadow_names[i - 1]);
 }
 
 int colfam_catalog_create(struct colfam_catalog *catalog, const struct colfam_options *options,
