@@ -229,11 +229,10 @@ static int exec(struct colfam_catalog *catalog, char *sql, char **message) {
 
 static int shadow_is_there(struct colfam_catalog *catalog, const char *shadow, bool *there,
                            char **message) {
-  *there = false;
   char *name = sqlite3_mprintf("%s_%s", catalog->table, shadow);
-  if (!name) return SQLITE_NOMEM;
-  int rc = sqlite3_table_column_metadata(catalog->db, catalog->database, name, NULL, NULL, NULL,
-                                         NULL, NULL, NULL);
+  int rc = !name ? SQLITE_NOMEM
+                 : sqlite3_table_column_metadata(catalog->db, catalog->database, name, NULL, NULL,
+                                                 NULL, NULL, NULL, NULL);
   sqlite3_free(name);
   *there = rc == SQLITE_OK;
   return rc == SQLITE_ERROR ? SQLITE_OK : sql_error(catalog, rc, message);

@@ -59,13 +59,8 @@ static void make_text(char *text) {
   }
 }
 
-/* The old text may be among the arguments that made the new one, so it goes last. Without memory there is
-** none: what the connection says at that moment may belong to another call, and SQLite has words for it. */
+/* The old text may be among the arguments that made the new one, so it goes last. */
 static int replace_message(char **message, char *text, int rc) {
-  if (rc == SQLITE_NOMEM) {
-    sqlite3_free(text);
-    text = NULL;
-  }
   if (text) make_text(text);
   sqlite3_free(*message);
   *message = text;
@@ -85,7 +80,9 @@ char *colfam_label(const char *database, const char *table) {
   return is_main ? sqlite3_mprintf("%s", table) : sqlite3_mprintf("%s.%s", database, table);
 }
 
+/* Without memory, what a connection says at that moment may belong to another call. */
 int colfam_error_list(char **message, int rc, const char *format, va_list args) {
+  if (rc == SQLITE_NOMEM) return replace_message(message, NULL, rc);
   return replace_message(message, sqlite3_vmprintf(format, args), rc);
 }
 

@@ -19,7 +19,7 @@ char *colfam_label(const char *database, const char *table);
 
 /* Replaces *message by a formatted text (sqlite3_vmprintf) and returns rc; SQLITE_NOMEM when that fails. The
 ** old message may be among the arguments. Every message is valid UTF-8, whatever was quoted in it. With
-** SQLITE_NOMEM, here and above, *message becomes NULL: SQLite says "out of memory". */
+** SQLITE_NOMEM *message becomes NULL: SQLite says "out of memory". */
 int colfam_error(char **message, int rc, const char *format, ...);
 int colfam_error_list(char **message, int rc, const char *format, va_list args);
 
