@@ -12,14 +12,10 @@
 
 enum { HEADER_BYTES = 16 };
 
-static struct kv_env *env(void) {
-  return kv_env_posix();
-}
-
 /* Unless it is known not to be. */
 static bool may_be_there(const char *path) {
   bool there = true;
-  return kv_env_exists(env(), path, &there, NULL) != KV_OK || there;
+  return kv_env_exists(colfam_backup_env(), path, &there, NULL) != KV_OK || there;
 }
 
 /* Empty, the beginning of a database, or the gap that is left where its first page is to come. */
@@ -29,9 +25,10 @@ static bool is_partial(const char *path) {
   struct kv_range range = {0, HEADER_BYTES, bytes};
   struct kv_read_file *file = NULL;
   uint64_t size = 0;
-  if (kv_env_open(env(), path, &file, &size, NULL) != KV_OK) return false;
-  bool read = size >= HEADER_BYTES && kv_env_read(env(), file, &range, 1, NULL) == KV_OK;
-  kv_env_close_read(env(), file);
+  if (kv_env_open(colfam_backup_env(), path, &file, &size, NULL) != KV_OK) return false;
+  bool read =
+      size >= HEADER_BYTES && kv_env_read(colfam_backup_env(), file, &range, 1, NULL) == KV_OK;
+  kv_env_close_read(colfam_backup_env(), file);
   return size == 0 ||
          (read && (!memcmp(bytes, gap, HEADER_BYTES) || !memcmp(bytes, header, HEADER_BYTES)));
 }
@@ -43,23 +40,24 @@ static kv_status refuse_other(void *context, const char *name) {
 
 static bool is_left(const struct colfam_backup_names *names) {
   if (may_be_there(names->database) || !is_partial(names->partial)) return false;
-  kv_status status = kv_env_list_dir(env(), names->dir, refuse_other, NULL, NULL);
+  kv_status status = kv_env_list_dir(colfam_backup_env(), names->dir, refuse_other, NULL, NULL);
   return status == KV_OK || status == KV_MISSING;
 }
 
 static kv_status remove_one(void *context, const char *name) {
   const struct colfam_backup_names *names = context;
   char *path = sqlite3_mprintf("%s/%s", names->dir, name);
-  kv_status status = path ? kv_env_remove(env(), path, NULL) : KV_NOMEM;
+  kv_status status = path ? kv_env_remove(colfam_backup_env(), path, NULL) : KV_NOMEM;
   sqlite3_free(path);
   return status;
 }
 
 /* The partial database goes last: as long as anything is there, it says what that is. */
 static void remove_left(struct colfam_backup_names names) {
-  kv_status status = kv_env_list_dir(env(), names.dir, remove_one, &names, NULL);
-  if (status == KV_OK) status = kv_env_remove_dir(env(), names.dir, NULL);
-  if (status == KV_OK || status == KV_MISSING) status = kv_env_remove(env(), names.partial, NULL);
+  kv_status status = kv_env_list_dir(colfam_backup_env(), names.dir, remove_one, &names, NULL);
+  if (status == KV_OK) status = kv_env_remove_dir(colfam_backup_env(), names.dir, NULL);
+  if (status == KV_OK || status == KV_MISSING)
+    status = kv_env_remove(colfam_backup_env(), names.partial, NULL);
   (void)status; /* what cannot be removed is refused as being there */
 }
 
@@ -68,9 +66,9 @@ static int remove_new(const char *partial) {
   struct kv_file_lock *lock = NULL;
   char *path = sqlite3_mprintf("%s" KV_NEW_SUFFIX, partial);
   if (!path) return SQLITE_NOMEM;
-  if (kv_env_lock(env(), path, &lock, NULL) == KV_OK) {
-    if (is_partial(path)) (void)kv_env_remove(env(), path, NULL);
-    kv_env_unlock(env(), lock);
+  if (kv_env_lock(colfam_backup_env(), path, &lock, NULL) == KV_OK) {
+    if (is_partial(path)) (void)kv_env_remove(colfam_backup_env(), path, NULL);
+    kv_env_unlock(colfam_backup_env(), lock);
   }
   sqlite3_free(path);
   return SQLITE_OK;
@@ -78,13 +76,13 @@ static int remove_new(const char *partial) {
 
 int colfam_backup_clear_left(const struct colfam_backup_names *names, char **message) {
   struct kv_file_lock *lock = NULL;
-  kv_status status = kv_env_lock(env(), names->partial, &lock, NULL);
+  kv_status status = kv_env_lock(colfam_backup_env(), names->partial, &lock, NULL);
   if (status == KV_BUSY)
     return colfam_error(message, SQLITE_BUSY, "colfam_backup: another one is making %s",
                         names->database);
   if (status == KV_OK) {
     if (is_left(names)) remove_left(*names);
-    kv_env_unlock(env(), lock);
+    kv_env_unlock(colfam_backup_env(), lock);
   }
   return remove_new(names->partial);
 }
