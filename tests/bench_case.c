@@ -134,10 +134,10 @@ static bool is_colfam(const struct bench_lane *lane) {
   return begins(lane->name, "colfam");
 }
 
-/* Neither colfam nor a bound that no store is meant to reach. */
+/* Neither colfam nor a bound that no store is meant to reach, nor one that does less. */
 static bool is_peer(const struct bench_lane *lane) {
   return lane->rounds && !is_colfam(lane) && !begins(lane->name, "floor") &&
-         !begins(lane->name, "limit");
+         !begins(lane->name, "limit") && !begins(lane->name, "blind");
 }
 
 static const struct bench_lane *best_peer(const struct bench_case *done) {
