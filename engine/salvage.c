@@ -1,11 +1,11 @@
 /* The rows of a damaged state, and where it cannot be read (kv.h, Damage).
 **
-** Sources are in the order in which reads ask them, newest first: the rows of the log in pieces, the runs. Between
-** pieces of the log there is a gap where a row is missing or damaged: a source without entries that may hide
-** every key; another stands before the files when the manifest may lack some. All sources go through the keys
-** side by side; of equal keys the newest source's entry counts, and it is doubtful when a source before it has
-** a gap or a hole where its key would be (invariant 7: what may be an older value is never shown as the value).
-** Thread rule: one thread at a time. */
+** Sources are in the order in which reads ask them, newest first: the rows of the log in pieces, the runs.
+** Between pieces of the log there is a gap where a row is missing or damaged: a source without entries that
+** may hide every key; another stands before the files when the manifest may lack some. All sources go
+** through the keys side by side; of equal keys the newest source's entry counts, and it is doubtful when a
+** source before it has a gap or a hole where its key would be (invariant 7: what may be an older value is
+** never shown as the value). Thread rule: one thread at a time. */
 #include <string.h>
 
 #include "hash.h"

@@ -1,7 +1,7 @@
-/* See salvage_run.h. A file that does not open (its footer, fences, filter or properties are damaged, or it is
-** gone) is one hole between the bounds that the manifest knows. Neighbouring blocks that cannot be read are one
-** hole. Blocks are read past the cache and proved whole before their first entry is shown.
-** Thread rule: one thread at a time. */
+/* See salvage_run.h. A file that does not open (its footer, fences, filter or properties are damaged, or it
+** is gone) is one hole between the bounds that the manifest knows. Neighbouring blocks that cannot be read
+** are one hole. Blocks are read past the cache and proved whole before their first entry is shown. Thread
+** rule: one thread at a time. */
 #include "salvage_run.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
-/* Blocks of a file that may be damaged elsewhere (table_read.h). A block under a right checksum is still walked
-** to its end before anything of it is believed: its keys must ascend, begin with the fence and end below the
-** next one, so that what is missed elsewhere can be told by its keys.
-** Thread rule: any thread. */
+/* Blocks of a file that may be damaged elsewhere (table_read.h). A block under a right checksum is still
+** walked to its end before anything of it is believed: its keys must ascend, begin with the fence and end
+** below the next one, so that what is missed elsewhere can be told by its keys. Thread rule: any thread. */
 #include "mem.h"
 #include "table_read_inside.h"
 

@@ -1,12 +1,12 @@
-/* The module colfam_salvage: a table with the columns of the colfam table that its argument names, and the hidden
-** column colfam_doubtful. A scan gives the rows that are certain (engine, kv.h, Damage); with
+/* The module colfam_salvage: a table with the columns of the colfam table that its argument names, and the
+** hidden column colfam_doubtful. A scan gives the rows that are certain (engine, kv.h, Damage); with
 ** `colfam_doubtful = 1` those that may be older than what was there, or had been deleted.
 **
-** The table lives in temp, where it is gone with the connection: in a file it would ask for the damaged table
-** whenever the schema is read. When that table is gone meanwhile, it still connects, so that it can be
-** dropped, and every use of it says so.
-** Only committed rows are read; a manifest that is not what its seal says is read all the same, its files are
-** doubtful then. Rows that do not decode are left out. Thread rule: the connection's. */
+** The table lives in temp, where it is gone with the connection: in a file it would ask for the damaged
+** table whenever the schema is read. When that table is gone meanwhile, it still connects, so that it can
+** be dropped, and every use of it says so. Only committed rows are read; a manifest that is not what its
+** seal says is read all the same, its files are doubtful then. Rows that do not decode are left out. Thread
+** rule: the connection's. */
 #include "salvage.h"
 
 #include <string.h>

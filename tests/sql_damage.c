@@ -1,12 +1,12 @@
-/* Damage seen through SQL: one change to a row of a shadow table, or to a table file, at a time, then every kind
-** of read, by a fresh connection or by one that has the table in memory. Each read gives the right rows or an
-** error of damage, and then colfam_check names it; the other table works.
+/* Damage seen through SQL: one change to a row of a shadow table, or to a table file, at a time, then every
+** kind of read, by a fresh connection or by one that has the table in memory. Each read gives the right
+** rows or an error of damage, and then colfam_check names it; the other table works.
 **
 **   COLFAM_SEED=n    other changes
 **   COLFAM_STEPS=n   how many: half of them to shadow tables, half to files
 **
-** What may go unseen, since it carries nothing: rows of t_cflog at or below flushed_seq, options, the seal's row
-** taken away. The newest rows of t_cflog taken away are an earlier state of the database. */
+** What may go unseen, since it carries nothing: rows of t_cflog at or below flushed_seq, options, the
+** seal's row taken away. The newest rows of t_cflog taken away are an earlier state of the database. */
 #include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* colfam_salvage: what a damaged table still has, brought into a new one. Held against lookups by key, which read
-** around damage or say that they cannot. */
+/* colfam_salvage: what a damaged table still has, brought into a new one. Held against lookups by key,
+** which read around damage or say that they cannot. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* The manifest and the log are sealed: rows of the shadow tables that somebody deletes, adds or changes by hand
-** are noticed by every read, by writes and by colfam_check, in the connection that has the table in memory and
-** in a fresh one. What cannot be noticed is the newest commits' own rows deleted: that is an earlier state of
-** the database. */
+/* The manifest and the log are sealed: rows of the shadow tables that somebody deletes, adds or changes by
+** hand are noticed by every read, by writes and by colfam_check, in the connection that has the table in
+** memory and in a fresh one. What cannot be noticed is the newest commits' own rows deleted: that is an
+** earlier state of the database. */
 #include <string.h>
 
 #include "harness_damage.h"

@@ -1,13 +1,14 @@
-/* Damaged table files and log rows: every bit, every length, and what disks and people do; then hostile bytes
-** under checksums that are right. Whatever it is, each read gives right data or says that the data is damaged,
-** and the check finds it; memory and time are bounded.
+/* Damaged table files and log rows: every bit, every length, and what disks and people do; then hostile
+** bytes under checksums that are right. Whatever it is, each read gives right data or says that the data is
+** damaged, and the check finds it; memory and time are bounded.
 **
 **   COLFAM_SEED=n    other stores and other damage
 **   COLFAM_STEPS=n   how many times a store is damaged and read: at most two thirds bit by bit and length by
-**                    length, which is all of them from some 190,000 on; half of the rest at random, half resealed
+**                    length, which is all of them from some 190,000 on; half of the rest at random, half
+**                    resealed
 **
-** Every byte of a table file is covered by a checksum: there is none whose change may go unseen. Of a file under
-** right checksums the check must find whatever makes a read wrong. */
+** Every byte of a table file is covered by a checksum: there is none whose change may go unseen. Of a file
+** under right checksums the check must find whatever makes a read wrong. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Salvage: each block of each file damaged in turn, files lost, log rows damaged or gone. Whatever a get can still
-** read is brought over; no certain row is other than the model's; what may be older than it was is marked; the
-** survey names every key that is lost. */
+/* Salvage: each block of each file damaged in turn, files lost, log rows damaged or gone. Whatever a get
+** can still read is brought over; no certain row is other than the model's; what may be older than it was
+** is marked; the survey names every key that is lost. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
