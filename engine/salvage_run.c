@@ -39,7 +39,7 @@ static bool is_damage(kv_status status) {
 
 static kv_status add_hole(struct kv_salvage_run *run, const struct kv_stretch *stretch,
                           struct kv_err *err) {
-  if (run->hole_count == run->hole_capacity) {
+  if (!run->holes || run->hole_count == run->hole_capacity) {
     size_t capacity = run->hole_capacity ? run->hole_capacity * 2 : 4;
     struct kv_hole *holes = kv_realloc(run->holes, capacity, sizeof *holes);
     if (!holes) return kv_fail_nomem(err);
