@@ -214,7 +214,7 @@ static int vfs_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *base, int 
   if (found && found->is_dir) return SQLITE_CANTOPEN;
   if (!found && !(flags & SQLITE_OPEN_CREATE)) return SQLITE_CANTOPEN;
   int journals = SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL | SQLITE_OPEN_SUPER_JOURNAL;
-  file->syncs_dir = !found && (flags & journals);
+  file->syncs_dir = (flags & SQLITE_OPEN_CREATE) && (flags & journals); /* whoever has made it */
   file->deletes = (flags & SQLITE_OPEN_DELETEONCLOSE) != 0;
   file->name = strdup(name);
   if (!file->name) return SQLITE_NOMEM;
