@@ -1,7 +1,7 @@
 /* See doubt.h. SQLite calls xRollback after a COMMIT that failed, and yet that commit may stand: when the
 ** journal's end was reached and could not be told in good order (its directory could not be synced), in WAL
-** mode when the frames are in the file and only their sync failed (a recovery finds them), or when journals do
-** not tie several databases together and one of them was done.
+** mode when the frames are in the file and only their sync failed (a recovery finds them), or when journals
+** do not tie several databases together and one of them was done.
 ** In the first case the data version has moved, in the second a page was written, both since xSync; neither
 ** when the application's hook said no, another table's xSync failed, or other connections were in the way.
 ** Thread rule: the connection's. */

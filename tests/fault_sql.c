@@ -1,7 +1,7 @@
 /* Every operation of the pager and of the table files, and every allocation, fails: once, and from there on.
 ** Each scenario is one use of the extension; harness_fault_run.h says what must hold. COLFAM_SCENARIOS=n does
-** n of them from the one numbered COLFAM_FIRST on; each COLFAM_SEED from 1 to 5 has the 13 scenarios, with other
-** journals, keys, pages and options. Without that the first 12. */
+** n of them from the one numbered COLFAM_FIRST on; each COLFAM_SEED from 1 to 5 has the 13 scenarios, with
+** other journals, keys, pages and options. Without that the first 12. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

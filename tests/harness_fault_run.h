@@ -1,5 +1,5 @@
-/* Scenarios whose every operation and allocation fails, one after another: what they are, and what makes a run
-** of one and judges it. See fault_sql.c. */
+/* Scenarios whose every operation and allocation fails, one after another: what they are, and what makes a
+** run of one and judges it. See fault_sql.c. */
 #ifndef HARNESS_FAULT_RUN_H
 #define HARNESS_FAULT_RUN_H
 
@@ -11,7 +11,8 @@
 enum { SCENARIO_STEPS = 14 };
 
 /* Texts may say $KEY for the type of keys and $WITH for options of colfam tables; key(i) is the i-th key and
-** path(name) the path of a file on the disk. Tables t and o, n and m are a colfam table and its ordinary twin. */
+** path(name) the path of a file on the disk. Tables t and o, n and m are a colfam table and its ordinary
+** twin. */
 struct scenario {
   const char *name;
   const char *setup; /* what the disk has before; NULL: nothing */

@@ -253,7 +253,7 @@ void faults_arm(enum fault_kind kind, int n, bool sticky) {
     oom_fail_nth(kind == FAULT_SQLITE_MEMORY ? OOM_SQLITE : OOM_ENGINE, n, sticky);
   } else if (kind <= FAULT_PAGER_OPEN) {
     countdown = n;
-  } else {
+  } else if (kind < FAULT_KINDS) {
     kv_env_fault_set(env, kinds[kind].cls, (uint64_t)n, sticky, kinds[kind].status);
     armed_calls = kv_env_fault_calls(env, kinds[kind].cls) + (uint64_t)n;
   }

@@ -1,6 +1,6 @@
 /* Faults on demand below a database in memory: allocations (harness_oom.h), the pager's operations (a VFS
-** "colfam-test" over that of harness_disk.h) and those of the table files (the engine's fault environment over
-** the same disk). For programs linked with the test build (fault_*.c). One thread. */
+** "colfam-test" over that of harness_disk.h) and those of the table files (the engine's fault environment
+** over the same disk). For programs linked with the test build (fault_*.c). One thread. */
 #ifndef HARNESS_FAULTS_H
 #define HARNESS_FAULTS_H
 
@@ -26,7 +26,8 @@ const char *fault_name(enum fault_kind kind);
 
 /* Once, before the first use of SQLite in the program. */
 void faults_install(void);
-/* The nth operation from now that the kind applies to fails (1 = the next), and with `sticky` all later ones. */
+/* The nth operation from now that the kind applies to fails (1 = the next), and with `sticky` all later
+** ones. */
 void faults_arm(enum fault_kind kind, int n, bool sticky);
 /* Switches all failing off; true when something had failed. */
 bool faults_disarm(void);
