@@ -3,8 +3,8 @@
 **   WAL                       nothing by itself; a PASSIVE checkpoint on the application's own connection
 **                             does: F = nLog of the first such call after the drop; proved when this or a
 **                             later call returns OK with nLog >= 0 and (nCkpt >= F or nLog < F)
+**   TRUNCATE  at FULL, EXTRA  durable; at NORMAL by the next commit, also when the lock is exclusive
 **   PERSIST, or EXCLUSIVE     durable
-**   TRUNCATE  at FULL, EXTRA  durable; at NORMAL by the next commit
 **   DELETE    at EXTRA        durable; at NORMAL, FULL after our own sync of the database's directory
 **   MEMORY, OFF, synchronous=OFF, databases in memory and temporary ones
 **                             SQLite promises nothing: at once
@@ -52,8 +52,8 @@ static enum proof decide(const char *journal, const char *locking, const char *s
   if (strcmp(journal, "wal") == 0) return PROOF_WAL;
   if (synchronous == OFF || strcmp(journal, "memory") == 0 || strcmp(journal, "off") == 0)
     return PROOF_NOW;
-  if (strcmp(journal, "persist") == 0 || strcmp(locking, "exclusive") == 0) return PROOF_NOW;
   if (strcmp(journal, "truncate") == 0) return synchronous >= FULL ? PROOF_NOW : PROOF_NEXT_COMMIT;
+  if (strcmp(journal, "persist") == 0 || strcmp(locking, "exclusive") == 0) return PROOF_NOW;
   return synchronous >= EXTRA ? PROOF_NOW : PROOF_DIRECTORY;
 }
 

@@ -88,6 +88,7 @@ static struct disk_image *own(struct disk_image **link, size_t room) {
     disk_image_unref(image);
     *link = image = copy;
   }
+  image->digest = 0;
   if (room > image->capacity) {
     image->capacity = room + room / 2;
     image->bytes = must(realloc(image->bytes, image->capacity));
@@ -174,6 +175,11 @@ struct disk *disk_new(uint64_t seed) {
   return disk;
 }
 
+void disk_seed(struct disk *disk, uint64_t seed) {
+  disk->random = seed * 2 + 1;
+  sqlite3_randomness(0, NULL);
+}
+
 static void free_ops(struct disk *disk) {
   for (size_t i = 0; i < disk->op_count; i++) {
     free(disk->ops[i].name);
@@ -197,14 +203,16 @@ void disk_unref(struct disk *disk) {
   free(disk);
 }
 
-void disk_add_base(struct disk *disk, const char *name, bool is_dir, struct disk_image *image) {
+struct disk_base *disk_add_base(struct disk *disk, const char *name, bool is_dir,
+                                struct disk_image *image) {
   struct disk_file *file = add_file(disk, is_dir);
   disk_image_unref(file->image);
   file->image = disk_image_ref(image);
   add_entry(disk, name, file);
   disk->base = grown(disk->base, disk->base_count, sizeof *disk->base);
-  disk->base[disk->base_count++] =
-      (struct disk_base){must(strdup(name)), file->number, is_dir, disk_image_ref(image)};
+  struct disk_base *base = &disk->base[disk->base_count++];
+  *base = (struct disk_base){must(strdup(name)), file->number, 0, is_dir, disk_image_ref(image)};
+  return base;
 }
 
 void disk_mount(struct disk *disk) {
@@ -242,8 +250,10 @@ void disk_random(struct disk *disk, void *bytes, size_t size) {
 }
 
 bool disk_is_mutant(const char *rule) {
-  const char *mutant = getenv("COLFAM_MUTANT");
-  return mutant && strcmp(mutant, rule) == 0;
+  static const char *mutant;
+  if (!mutant) mutant = getenv("COLFAM_MUTANT");
+  if (!mutant) mutant = "none";
+  return strcmp(mutant, rule) == 0;
 }
 
 /* ---- What is logged */

@@ -39,6 +39,7 @@ struct disk_image {
   size_t size;
   size_t capacity;
   uint8_t *bytes;
+  uint64_t digest; /* of the bytes (harness_power.h); 0: not known */
 };
 
 enum { DISK_SHM_REGIONS = 16 };
@@ -82,6 +83,7 @@ struct disk_entry {
 struct disk_base {
   char *name;
   size_t file;
+  size_t origin; /* the file's number where this state was taken (harness_power.h) */
   bool is_dir;
   struct disk_image *image;
 };
@@ -100,10 +102,13 @@ struct disk {
 };
 
 struct disk *disk_new(uint64_t seed);
+/* What is random from now on, SQLite's generator too. */
+void disk_seed(struct disk *disk, uint64_t seed);
 void disk_unref(struct disk *disk);
 
 /* While a disk is put together: an entry that is durable and not logged. Takes no reference of the image. */
-void disk_add_base(struct disk *disk, const char *name, bool is_dir, struct disk_image *image);
+struct disk_base *disk_add_base(struct disk *disk, const char *name, bool is_dir,
+                                struct disk_image *image);
 
 /* Makes the VFS and the environment work on this disk, below a mount point that no other had (a process
 ** knows its databases by path). The path of a name on it: good until the next call. */
@@ -163,7 +168,7 @@ const char *disk_name(const char *path);
 void disk_random(struct disk *disk, void *bytes, size_t size);
 /* The directory that an entry lies in, as long as it is in `buffer`, which holds the name. */
 const char *disk_parent(const char *name, char *buffer, size_t size);
-/* $COLFAM_MUTANT switches a rule off, to see that the tests find it. */
+/* $COLFAM_MUTANT, as it was at the first call, switches a rule off, to see that the tests find it. */
 bool disk_is_mutant(const char *rule);
 
 /* Registers the VFS "colfam-test" once, as the default. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SECTOR_BYTES = 512 };
+enum { SECTOR_BYTES = 512, STATE_SEED = 1u << 28 };
 
 struct power_file {
   struct disk_image *durable;
@@ -172,7 +172,8 @@ bool power_step(struct power *power) {
 struct choice {
   const struct power *power;
   enum power_kind kind;
-  size_t prefix; /* operations before it are kept, in a prefix */
+  size_t prefix;  /* operations before it are kept, in a prefix */
+  size_t dropped; /* the first operation on entries and journals' sizes that is not kept */
   struct harness_random *random;
 };
 
@@ -193,10 +194,6 @@ static uint64_t smaller(uint64_t a, uint64_t b) {
 /* Any of the sectors; the file may have grown all the same. */
 static void apply_sectors(struct choice *choice, struct disk_image **image,
                           const struct disk_op *op) {
-  if (op->kind == DISK_TRUNCATE) {
-    if (flip(choice)) apply_data(image, op);
-    return;
-  }
   uint64_t end = op->offset + op->size;
   for (uint64_t at = op->offset, next; at < end; at = next) {
     next = smaller((at / SECTOR_BYTES + 1) * SECTOR_BYTES, end);
@@ -208,11 +205,24 @@ static void apply_sectors(struct choice *choice, struct disk_image **image,
 
 /* The first bytes of the write, up to the border of a sector, or any when nothing came after it. */
 static void apply_torn(struct choice *choice, struct disk_image **image, const struct disk_op *op) {
-  if (op->kind == DISK_TRUNCATE) return;
   bool is_last = op == &choice->power->disk->ops[choice->power->at - 1];
   size_t size = (size_t)harness_below(choice->random, op->size + 1);
   if (!is_last || flip(choice)) size -= smaller((op->offset + size) % SECTOR_BYTES, size);
   disk_image_write(image, op->offset, op->bytes, size);
+}
+
+static void note_dropped(struct choice *choice, size_t number) {
+  if (number < choice->dropped) choice->dropped = number;
+}
+
+/* A database is cut right after its journal has gone or become empty, and SQLite counts on that order. */
+static void keep_truncation(struct choice *choice, const struct power_file *file,
+                            struct disk_image **image, size_t number, bool kept) {
+  if (!file->is_journal) kept = kept && number < choice->dropped;
+  if (kept)
+    apply_data(image, &choice->power->disk->ops[number]);
+  else
+    note_dropped(choice, number);
 }
 
 static struct disk_image *file_state(struct choice *choice, size_t number) {
@@ -221,15 +231,21 @@ static struct disk_image *file_state(struct choice *choice, size_t number) {
   struct disk_image *image = disk_image_ref(file->durable);
   enum keeping keeping = file->op_count ? choose(choice) : KEEP_NONE;
   if (keeping == KEEP_SOME && file->is_journal && power->journal_in_order) keeping = KEEP_FIRST;
+  bool mixed = choice->kind == POWER_MIXED;
   size_t first = (size_t)harness_below(choice->random, file->op_count + 1);
   for (size_t i = 0; i < file->op_count; i++) {
     const struct disk_op *op = &power->disk->ops[file->ops[i]];
-    if (choice->kind == POWER_PREFIX ? file->ops[i] < choice->prefix
-                                     : keeping == KEEP_ALL || (keeping == KEEP_FIRST && i < first))
+    bool kept = choice->kind == POWER_PREFIX
+                    ? file->ops[i] < choice->prefix
+                    : keeping == KEEP_ALL || (keeping == KEEP_FIRST && i < first);
+    if (op->kind == DISK_TRUNCATE)
+      keep_truncation(choice, file, &image, file->ops[i],
+                      kept || (mixed && keeping == KEEP_SOME && flip(choice)));
+    else if (kept)
       apply_data(&image, op);
-    else if (choice->kind == POWER_MIXED && keeping == KEEP_SOME)
+    else if (mixed && keeping == KEEP_SOME)
       apply_sectors(choice, &image, op);
-    else if (choice->kind == POWER_MIXED && keeping == KEEP_FIRST && i == first)
+    else if (mixed && keeping == KEEP_FIRST && i == first)
       apply_torn(choice, &image, op);
   }
   return image;
@@ -237,6 +253,11 @@ static struct disk_image *file_state(struct choice *choice, size_t number) {
 
 static void add_all(struct power_names *to, const struct power_names *from) {
   for (size_t i = 0; i < from->count; i++) add_name(to, from->names[i], from->files[i]);
+}
+
+static void drop_entry_op(struct choice *choice, struct power_names *stopped, size_t number) {
+  add_name(stopped, choice->power->disk->ops[number].name, 0);
+  note_dropped(choice, number);
 }
 
 /* What is kept of the entries; of one name, what came first. */
@@ -256,7 +277,7 @@ static void choose_entries(struct choice *choice, struct power_names *names, boo
     if (kept)
       apply_entry(names, op);
     else
-      add_name(&stopped, op->name, 0);
+      drop_entry_op(choice, &stopped, power->entry_ops[i]);
     *all = *all && kept;
   }
   free_names(&stopped);
@@ -276,21 +297,31 @@ static void drop_unreachable(struct power_names *names) {
   }
 }
 
+/* Journals, which come first, or the others. */
+static void add_files(struct choice *choice, const struct power_names *names, bool journals,
+                      struct disk *state) {
+  for (size_t i = 0; i < names->count; i++) {
+    size_t origin = names->files[i];
+    const struct power_file *file = &choice->power->files[origin];
+    if (file->is_journal != journals) continue;
+    struct disk_image *image = file_state(choice, origin);
+    disk_add_base(state, names->names[i], file->is_dir, image)->origin = origin;
+    disk_image_unref(image);
+  }
+}
+
 struct disk *power_state(const struct power *power, enum power_kind kind,
                          struct harness_random *random, bool *entries_kept) {
-  struct choice choice = {power, kind, power->at, random};
+  struct choice choice = {power, kind, power->at, SIZE_MAX, random};
   if (kind == POWER_PREFIX)
     choice.prefix =
         power->last_sync + (size_t)harness_below(random, power->at - power->last_sync + 1);
   struct power_names names = {0};
   choose_entries(&choice, &names, entries_kept);
   drop_unreachable(&names);
-  struct disk *state = disk_new(harness_next(random));
-  for (size_t i = 0; i < names.count; i++) {
-    struct disk_image *image = file_state(&choice, names.files[i]);
-    disk_add_base(state, names.names[i], power->files[names.files[i]].is_dir, image);
-    disk_image_unref(image);
-  }
+  struct disk *state = disk_new(STATE_SEED);
+  add_files(&choice, &names, true, state);
+  add_files(&choice, &names, false, state);
   free_names(&names);
   return state;
 }
@@ -307,13 +338,55 @@ uint64_t power_mix(uint64_t digest, const void *bytes, size_t size) {
   return digest ^ digest >> 32;
 }
 
+uint64_t power_image_digest(struct disk_image *image) {
+  if (!image->digest) image->digest = power_mix(image->size + 1, image->bytes, image->size) | 1;
+  return image->digest;
+}
+
 /* The order of the names does not count. */
 uint64_t power_digest(const struct disk *state) {
   uint64_t sum = 0;
   for (size_t i = 0; i < state->base_count; i++) {
     const struct disk_base *base = &state->base[i];
-    uint64_t one = power_mix(base->image->size, base->name, strlen(base->name));
-    sum += power_mix(one, base->image->bytes, base->image->size);
+    sum += power_mix(power_image_digest(base->image), base->name, strlen(base->name));
   }
   return sum;
+}
+
+uint64_t power_digest_now(const struct disk *disk) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < disk->entry_count; i++) {
+    const struct disk_entry *entry = &disk->entries[i];
+    sum += power_mix(power_image_digest(entry->file->image), entry->name, strlen(entry->name));
+  }
+  return sum;
+}
+
+/* ---- Two logs as one */
+
+static size_t joined_number(const struct disk *before, const struct disk *after, size_t number) {
+  if (number < after->base_count) return after->base[number].origin;
+  return before->file_count + number - after->base_count;
+}
+
+struct disk *power_join(const struct disk *before, size_t at, const struct disk *after) {
+  struct disk *joined = must(calloc(1, sizeof *joined));
+  joined->base = before->base;
+  joined->base_count = before->base_count;
+  joined->file_count = before->file_count + after->file_count - after->base_count;
+  joined->op_count = at + after->op_count;
+  joined->ops = must(calloc(joined->op_count + 1, sizeof *joined->ops));
+  memcpy(joined->ops, before->ops, at * sizeof *joined->ops);
+  for (size_t i = 0; i < after->op_count; i++) {
+    struct disk_op *op = &joined->ops[at + i];
+    *op = after->ops[i];
+    if (op->kind != DISK_MARK && op->kind != DISK_SYNC_DIR)
+      op->file = joined_number(before, after, op->file);
+  }
+  return joined;
+}
+
+void power_join_free(struct disk *joined) {
+  free(joined->ops);
+  free(joined);
 }

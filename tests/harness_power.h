@@ -17,7 +17,7 @@ enum power_kind {
   POWER_MIXED /* each file for itself: all, nothing, a first part, or any sectors; the last write torn */
 };
 
-enum { POWER_MARKS = 2 };
+enum { POWER_MARKS = 8 };
 
 struct power_file;
 struct power_names {
@@ -44,12 +44,21 @@ void power_start(struct power *power, const struct disk *disk, bool journal_in_o
 void power_stop(struct power *power);
 /* Takes the next operation; false at the end. */
 bool power_step(struct power *power);
-/* One state of this point; *entries_kept: all entries are as they were. The caller unrefs it. */
+/* One state of this point; *entries_kept: all entries are as they were. The caller unrefs it. What is random
+** on it is the same for all states. */
 struct disk *power_state(const struct power *power, enum power_kind kind,
                          struct harness_random *random, bool *entries_kept);
 /* Puts bytes into a digest. */
 uint64_t power_mix(uint64_t digest, const void *bytes, size_t size);
-/* Of names and contents. */
+/* Of names and contents: of a state, of a disk as it is now; of one content, which remembers it. */
 uint64_t power_digest(const struct disk *state);
+uint64_t power_digest_now(const struct disk *disk);
+uint64_t power_image_digest(struct disk_image *image);
+
+/* One log of what was done up to a point, and what was then done on the state that a kill there left: the
+** computer did not stop in between, so that what was not durable is not yet. A disk to walk over, that lasts
+** as long as both others and is freed by power_join_free. */
+struct disk *power_join(const struct disk *before, size_t at, const struct disk *after);
+void power_join_free(struct disk *joined);
 
 #endif

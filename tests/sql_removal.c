@@ -72,14 +72,28 @@ START_TEST(old_files_go_with_the_commit_that_the_journal_mode_needs) {
 }
 END_TEST
 
-START_TEST(exclusive_locking_makes_every_commit_durable) {
-  sql_ok(a, "PRAGMA journal_mode = truncate; PRAGMA synchronous = normal;"
-            "PRAGMA locking_mode = exclusive");
+/* The journal is then kept and its header overwritten, which is synced; but one that is truncated is not. */
+static void compact_under_exclusive_lock(const char *mode, int files) {
+  sql_okf(a,
+          "PRAGMA journal_mode = %s; PRAGMA synchronous = normal;"
+          "PRAGMA locking_mode = exclusive",
+          mode);
   fill_both();
   sql_ok(a, "INSERT INTO t(t) VALUES('compact')");
+  ck_assert_int_eq(files_on_disk(), files);
+  one_more_commit();
   ck_assert_int_eq(files_on_disk(), 1);
   sql_ok(a, "PRAGMA locking_mode = normal");
   twins_same(a);
+}
+
+START_TEST(exclusive_locking_makes_a_commit_durable_that_deletes_its_journal) {
+  compact_under_exclusive_lock("delete", 1);
+}
+END_TEST
+
+START_TEST(exclusive_locking_does_not_when_the_journal_is_truncated) {
+  compact_under_exclusive_lock("truncate", 3);
 }
 END_TEST
 
@@ -362,7 +376,8 @@ static void add_journal_modes(Suite *suite) {
   tcase_add_checked_fixture(tc, twins_open_delete, twins_close);
   tcase_add_loop_test(tc, old_files_go_with_the_commit_that_the_journal_mode_needs, 0,
                       (int)(MODES * SYNCS));
-  tcase_add_test(tc, exclusive_locking_makes_every_commit_durable);
+  tcase_add_test(tc, exclusive_locking_makes_a_commit_durable_that_deletes_its_journal);
+  tcase_add_test(tc, exclusive_locking_does_not_when_the_journal_is_truncated);
   suite_add_tcase(suite, tc);
 }
 
