@@ -127,7 +127,7 @@ static kv_status make_dir(struct kv_copy *copy, struct kv_err *err) {
   if (status == KV_OK && there) status = kv_fail(err, KV_BUSY, "%s is there already", copy->to.dir);
   if (status != KV_OK) return status;
   copy->made_dir = true;
-  return kv_table_make_dir(&copy->to, err);
+  return kv_env_make_dir(copy->to.env, copy->to.dir, copy->to.like_path, err);
 }
 
 static kv_status open_source(struct kv_copy *copy, const struct kv_file_info *info,
@@ -219,7 +219,7 @@ static kv_status verify_some(struct kv_copy *copy, struct kv_err *err) {
 
 static kv_status sync_dir(struct kv_copy *copy, struct kv_err *err) {
   copy->state = STATE_DONE;
-  return kv_env_sync_dir(copy->to.env, copy->to.dir, err);
+  return kv_table_sync_dir(&copy->to, err);
 }
 
 kv_status kv_copy_step(struct kv_copy *copy, bool *done, struct kv_err *err) {

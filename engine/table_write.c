@@ -5,7 +5,7 @@
 ** still in `out`, so it is the offset of the next block.
 ** Memory: one block, `out`, 8 bytes a key for the filter, the first key of each block.
 ** Invariant 2 (engine/README.md): a random id taken by exclusive creation; the file is synced, then its
-** directory, before anybody learns of it. After a failure the writer refuses everything.
+** directory and that one's entry, before anybody learns of it. After a failure the writer refuses everything.
 ** Thread rule: one thread at a time. */
 #include "table_write.h"
 
@@ -102,8 +102,9 @@ static kv_status random_id(struct kv_env *env, uint64_t *id, struct kv_err *err)
   return KV_OK;
 }
 
-kv_status kv_table_make_dir(const struct kv_table_config *config, struct kv_err *err) {
-  kv_status status = kv_env_make_dir(config->env, config->dir, config->like_path, err);
+/* The entry too, each time: whoever made the directory may have died before it was durable. */
+kv_status kv_table_sync_dir(const struct kv_table_config *config, struct kv_err *err) {
+  kv_status status = kv_env_sync_dir(config->env, config->dir, err);
   if (status) return status;
   const char *slash = strrchr(config->dir, '/');
   if (!slash) return kv_env_sync_dir(config->env, ".", err);
@@ -135,7 +136,11 @@ static kv_status create_file(struct kv_table_writer *writer, struct kv_err *err)
   bool has_dir = true;
   kv_status status = KV_BUSY;
   for (int i = 0; i < CREATE_ATTEMPTS && (status == KV_BUSY || status == KV_MISSING); i++) {
-    status = has_dir ? KV_OK : kv_table_make_dir(&writer->config, err);
+    const struct kv_table_config *config = &writer->config;
+    if (has_dir)
+      status = KV_OK;
+    else
+      status = kv_env_make_dir(config->env, config->dir, config->like_path, err);
     if (status == KV_OK) status = create_once(writer, err);
     has_dir = status != KV_MISSING;
   }
@@ -389,7 +394,7 @@ static kv_status finish(struct kv_table_writer *writer, struct kv_file_info *inf
   uint64_t checksum = 0;
   kv_status status = write_tail(writer, &checksum, err);
   if (!status) status = kv_env_sync(writer->config.env, writer->file, err);
-  if (!status) status = kv_env_sync_dir(writer->config.env, writer->config.dir, err);
+  if (!status) status = kv_table_sync_dir(&writer->config, err);
   return status ? status : fill_info(writer, checksum, info, err);
 }
 

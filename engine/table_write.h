@@ -54,8 +54,8 @@ void kv_digest_add(struct kv_digest *digest, struct kv_slice key, struct kv_slic
 /* "<dir>/<16 hex digits>.sst" appended with its NUL (size counts it). */
 void kv_table_path(struct kv_buf *path, const char *dir, uint64_t id);
 
-/* Makes config's directory, if it is not there, and its entry in the parent durable. */
-kv_status kv_table_make_dir(const struct kv_table_config *config, struct kv_err *err);
+/* Makes the entries of config's directory durable, and its own in its parent. */
+kv_status kv_table_sync_dir(const struct kv_table_config *config, struct kv_err *err);
 
 struct kv_table_writer;
 kv_status kv_table_writer_new(const struct kv_table_config *config, struct kv_table_writer **writer,

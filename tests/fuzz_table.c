@@ -161,7 +161,7 @@ static void run_bytes(struct fuzz *in, struct stage *stage, bool sealed) {
   kv_buf_init(&file);
   kv_buf_append(&file, rest.data, rest.size);
   if (sealed) fuzz_seal_table(&file, &place);
-  stage_ok(stage, kv_table_make_dir(&stage->config, &stage->err));
+  stage_ok(stage, kv_env_make_dir(stage->config.env, stage->config.dir, NULL, &stage->err));
   stage_replace_file(stage, FILE_ID, kv_buf_slice(&file));
   describe(kv_buf_slice(&file), &stage->info);
   kv_buf_release(&file);

@@ -224,12 +224,16 @@ static kv_status remove_dir(struct kv_env *env, const char *path, struct kv_err 
   return KV_OK;
 }
 
-/* Which sync of a directory it is; the two others of the database's are the extension's to switch off. */
-static const char *sync_dir_rule(const struct disk *disk, const char *name) {
-  if (*name) return is_copy(name) ? "copy-sync-dir" : "sync-dir";
-  const struct disk_op *last = disk->op_count ? &disk->ops[disk->op_count - 1] : NULL;
-  if (!last || last->kind != DISK_LINK || !last->size) return "";
-  return is_copy(last->name) ? "copy-sync-parent" : "sync-parent";
+/* Which sync of a directory it is. That of table files comes right before the one of its parent; the other
+** syncs of that are the extension's to switch off. */
+static const char *sync_dir_rule(const char *name) {
+  static bool after_files, after_copy;
+  bool is_parent = !*name && after_files;
+  after_files = *name != 0;
+  if (is_parent) return after_copy ? "copy-sync-parent" : "sync-parent";
+  after_copy = is_copy(name);
+  if (!*name) return "";
+  return after_copy ? "copy-sync-dir" : "sync-dir";
 }
 
 static kv_status sync_dir(struct kv_env *env, const char *path, struct kv_err *err) {
@@ -237,7 +241,7 @@ static kv_status sync_dir(struct kv_env *env, const char *path, struct kv_err *e
   (void)env;
   const char *name = disk_name(path);
   if (!disk_has_dir(disk_mounted(), name)) return fail(err, KV_MISSING, "is not there", path);
-  if (!disk_is_mutant(sync_dir_rule(disk_mounted(), name))) disk_sync_dir(disk_mounted(), name);
+  if (!disk_is_mutant(sync_dir_rule(name))) disk_sync_dir(disk_mounted(), name);
   return KV_OK;
 }
 
