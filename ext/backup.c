@@ -18,6 +18,7 @@
 
 #include "engine/kv.h"
 #include "error.h"
+#include "killpoint.h"
 #include "shim.h"
 #include "store.h"
 #include "table.h"
@@ -283,9 +284,10 @@ static int give_name(struct backup *backup, struct colfam_progress *progress, ch
   close_target(backup);
   kv_status status = kv_env_rename(env, backup->names.partial, backup->names.database, &err);
   backup->named = status == KV_OK;
-  end_claim(
-      backup); /* at once: to close it later would drop the locks of who has opened the copy */
-  if (status == KV_OK) status = kv_env_sync_dir(env, backup->names.parent, &err);
+  /* At once: to close it later would drop the locks of who has opened the copy. */
+  end_claim(backup);
+  if (status == KV_OK && !colfam_is_mutant("copy-sync-name"))
+    status = kv_env_sync_dir(env, backup->names.parent, &err);
   if (status != KV_OK) return engine_error(status, &err, message);
   kv_copy_keep(backup->copy);
   progress->phase = "done";

@@ -30,7 +30,7 @@ static void queue(struct colfam_store *store, struct kv_family *family, uint64_t
                                      .doubtful = doubtful,
                                      .found = doubtful,
                                      .unnamed = !doubtful,
-                                     .left = !doubtful,
+                                     .left = !doubtful || colfam_is_mutant("sweep-age"),
                                      .wal_frames = -1};
   colfam_store_give_removal(store, removal);
 }
@@ -44,17 +44,22 @@ void colfam_reclaim_doubt(struct colfam_store *store, struct kv_family *family, 
   queue(store, family, id, true);
 }
 
+/* For tests: a proof that is not asked for. */
+static enum proof unless(const char *mutant, enum proof proof) {
+  return colfam_is_mutant(mutant) ? PROOF_NOW : proof;
+}
+
 static enum proof decide(const char *journal, const char *locking, const char *synchronous_text) {
   enum { OFF, NORMAL, FULL, EXTRA };
   if (!*journal || !*locking || !*synchronous_text) return PROOF_NONE;
-  if (colfam_is_mutant("removal-proof")) return PROOF_NOW;
   int synchronous = synchronous_text[0] - '0';
-  if (strcmp(journal, "wal") == 0) return PROOF_WAL;
+  if (strcmp(journal, "wal") == 0) return unless("proof-wal", PROOF_WAL);
   if (synchronous == OFF || strcmp(journal, "memory") == 0 || strcmp(journal, "off") == 0)
     return PROOF_NOW;
-  if (strcmp(journal, "truncate") == 0) return synchronous >= FULL ? PROOF_NOW : PROOF_NEXT_COMMIT;
+  if (strcmp(journal, "truncate") == 0)
+    return synchronous >= FULL ? PROOF_NOW : unless("proof-truncate", PROOF_NEXT_COMMIT);
   if (strcmp(journal, "persist") == 0 || strcmp(locking, "exclusive") == 0) return PROOF_NOW;
-  return synchronous >= EXTRA ? PROOF_NOW : PROOF_DIRECTORY;
+  return synchronous >= EXTRA ? PROOF_NOW : unless("proof-delete", PROOF_DIRECTORY);
 }
 
 struct review {
@@ -81,6 +86,7 @@ static bool is_foreign(sqlite3 *db, const char *database, const char *name) {
 ** cannot be told, every file is taken for a live one: SQLITE_AUTH. An id that the authorizer hides is
 ** NULL. */
 static int look_in(void *context, const char *manifest) {
+  if (colfam_is_mutant("sweep-names")) return SQLITE_OK;
   struct review *review = context;
   sqlite3 *db = review->table->conn->db;
   char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\" WHERE id = ?1 OR id IS NULL",
@@ -166,7 +172,8 @@ static bool sync_database_dir(struct colfam_table *table) {
   const char *slash = strrchr(path, '/');
   char *dir = slash ? sqlite3_mprintf("%.*s", slash > path ? (int)(slash - path) : 1, path)
                     : sqlite3_mprintf(".");
-  bool synced = dir && kv_env_sync_dir(colfam_store_env(table->store), dir, NULL) == KV_OK;
+  bool synced = dir && (colfam_is_mutant("proof-sync") ||
+                        kv_env_sync_dir(colfam_store_env(table->store), dir, NULL) == KV_OK);
   sqlite3_free(dir);
   return synced;
 }

@@ -8,9 +8,9 @@
 ** and is there after a reopen. integrity_check, colfam_check and the other ways of reading are functions of
 ** the bytes that a database consists of once it is open: they run for all bytes that none had before.
 **
-** COLFAM_STEPS=n is how many states are checked over all modes, COLFAM_SEED moves histories and choices,
-** COLFAM_MODE=journal/synchronous and COLFAM_HISTORY=kind leave one of each, COLFAM_MUTANT switches a rule off
-** to see that this finds it (tests/mutants.sh). */
+** COLFAM_STEPS=n is how many states are checked over all modes, COLFAM_STATES=n in each; COLFAM_SEED moves
+** histories and choices; COLFAM_MODE=journal/synchronous and COLFAM_HISTORY=kind leave one of each;
+** COLFAM_MUTANT switches a rule off to see that this finds it (tests/mutants.sh). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -346,12 +346,13 @@ static bool one_in(struct run *run, uint64_t n) {
   return harness_below(&run->random, n) == 0;
 }
 
-/* Again, with nothing done in between: it comes up as it did. */
+/* Again, with nothing done in between: it comes up as it did. Or it is not looked at, so that the commit that
+** comes knows nothing of other tables' files. */
 static sqlite3 *reopen(struct run *run, sqlite3 *db, const struct history_state *states) {
   const struct history *history = &run->history;
   history_close(history, db);
   db = history_open(history, true);
-  for (size_t i = 0; i < history_schema_count(history); i++) {
+  for (size_t i = one_in(run, 2) ? HISTORY_SCHEMAS : 0; i < history_schema_count(history); i++) {
     struct history_state state = history_look(history, db, history_schemas[i]);
     if (state.commit != states[i].commit || state.rows != states[i].rows)
       history_wrong(history, "opened again, %s shows commit %" PRIu64 ", not %" PRIu64,
@@ -514,6 +515,10 @@ static void check_history(struct run *run, uint64_t wanted) {
 static enum history_kind choose_history(const struct run *run) {
   static const enum history_kind kinds[] = {HISTORY_MIXED,    HISTORY_SAVEPOINTS, HISTORY_TABLES,
                                             HISTORY_ATTACHED, HISTORY_EXCLUSIVE,  HISTORY_BACKUP};
+  const char *only = getenv("COLFAM_HISTORY");
+  for (int kind = 0; only && kind < HISTORY_KINDS; kind++)
+    if (strcmp(only, history_kind_name((enum history_kind)kind)) == 0)
+      return (enum history_kind)kind;
   if (strcmp(run->mode->journal, "any") == 0) return HISTORY_SWITCHING;
   if (strcmp(run->mode->journal, "OFF") == 0) return HISTORY_PLAIN;
   if (is_quiet_only(run->mode)) return run->histories % 2 ? HISTORY_SAVEPOINTS : HISTORY_MIXED;
@@ -527,9 +532,7 @@ static void run_history(struct run *run, uint64_t seed, uint64_t wanted) {
                                   .synchronous = run->mode->synchronous,
                                   .kind = choose_history(run),
                                   .seed = seed};
-  const char *only = getenv("COLFAM_HISTORY");
   run->histories++;
-  if (only && strcmp(only, history_kind_name(run->history.kind)) != 0) return;
   history_run(&run->history);
   check_untouched(&run->history, run->history.disk);
   harness_seed(&run->random, seed);
@@ -537,9 +540,14 @@ static void run_history(struct run *run, uint64_t seed, uint64_t wanted) {
   history_release(&run->history);
 }
 
-static uint64_t steps_wanted(void) {
-  const char *text = getenv("COLFAM_STEPS");
-  return text ? strtoull(text, NULL, 10) : STATES;
+static uint64_t number_env(const char *name, uint64_t fallback) {
+  const char *text = getenv(name);
+  return text ? strtoull(text, NULL, 10) : fallback;
+}
+
+static uint64_t states_wanted(const struct mode *mode) {
+  uint64_t share = number_env("COLFAM_STEPS", STATES) * mode->share / 1000;
+  return number_env("COLFAM_STATES", share);
 }
 
 static bool is_left_out(const struct mode *mode) {
@@ -557,7 +565,7 @@ START_TEST(what_comes_up_is_a_commit) {
   disk_register_vfs();
   run = (struct run){.mode = &modes[_i]};
   if (is_left_out(run.mode)) return;
-  uint64_t seed = harness_seed_env(1), most = steps_wanted() * run.mode->share / 1000;
+  uint64_t seed = harness_seed_env(1), most = states_wanted(run.mode);
   uint64_t share = most / KINDS + 1 < HISTORY_STATES ? most / KINDS + 1 : HISTORY_STATES;
   while (run.states < most) {
     uint64_t left = most - run.states, before = run.states;

@@ -85,14 +85,26 @@ static int file_truncate(sqlite3_file *base, sqlite3_int64 size) {
   return SQLITE_OK;
 }
 
+/* SQLite's own syncs, to be switched off by what is synced. */
+static const char *sync_rule(const struct vfs_file *file) {
+  static const char *const rules[][2] = {{"-journal", "host-journal"},
+                                         {"-wal", "host-wal"},
+                                         {"-partial", "copy-sync-database"},
+                                         {"-mj", "host-super"}};
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+    if (strstr(file->name, rules[i][0])) return rules[i][1];
+  return "host-database";
+}
+
 static int file_sync(sqlite3_file *base, int flags) {
   disk_called();
   (void)flags;
   struct vfs_file *file = of(base);
-  if (!file->disk || disk_is_mutant("host-sync")) return SQLITE_OK;
+  if (!file->disk || disk_is_mutant(sync_rule(file))) return SQLITE_OK;
   disk_sync(file->disk, file->file);
   char parent[NAME_MAX_BYTES];
-  if (file->syncs_dir) disk_sync_dir(file->disk, disk_parent(file->name, parent, sizeof parent));
+  if (file->syncs_dir && !disk_is_mutant("host-entry"))
+    disk_sync_dir(file->disk, disk_parent(file->name, parent, sizeof parent));
   file->syncs_dir = false;
   return SQLITE_OK;
 }
@@ -234,7 +246,8 @@ static int vfs_delete(sqlite3_vfs *vfs, const char *path, int sync_dir) {
   if (!disk_find(disk_mounted(), name)) return SQLITE_IOERR_DELETE_NOENT;
   disk_remove(disk_mounted(), name);
   char parent[NAME_MAX_BYTES];
-  if (sync_dir) disk_sync_dir(disk_mounted(), disk_parent(name, parent, sizeof parent));
+  if (sync_dir && !disk_is_mutant("host-removal"))
+    disk_sync_dir(disk_mounted(), disk_parent(name, parent, sizeof parent));
   return SQLITE_OK;
 }
 

@@ -314,7 +314,7 @@ static void add_foreign_files(struct history *history) {
   disk_image_write(&image, 0, "not ours", 8);
   disk_add_base(history->disk, "other-colfam", true, image);
   for (size_t i = 0; i < 3; i++) disk_add_base(history->disk, files[i], false, image);
-  if (history->seed % 2) {
+  if (harness_below(&history->random, 2)) {
     disk_add_base(history->disk, "db-colfam", true, image);
     disk_add_base(history->disk, files[3], false, image);
   }
