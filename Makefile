@@ -274,9 +274,14 @@ bench-readme:
 bench-check: $(BENCH_BIN)
 	@COLFAM_BENCH=check CK_TIMEOUT_MULTIPLIER=20 bash tests/run.sh $^
 
-# Power loss, STATES of it in each journal mode and synchronous setting.
+# Power loss, STATES of it more, over all journal modes and synchronous settings; goes on where it was stopped.
 check-power: $(BUILD)/tests/crash_power
-	@COLFAM_STATES=$(or $(STATES),20000) $<
+	@bash tests/slices.sh power $(STATES)
+
+# What each change gets, in two processes.
+.PHONY: check-power-slice
+check-power-slice: $(BUILD)/tests/crash_power
+	@printf '%s\n' 0/2 1/2 | COLFAM_STEPS=$(or $(STATES),50000) xargs -P 2 -I{} env COLFAM_PART={} $<
 
 # Damage, MUTATIONS of it: 19 of 20 straight to the engine, one through SQL.
 MUTATIONS ?= 5000000
@@ -290,7 +295,7 @@ check-faults: $(BUILD)/tests/fault_sql
 	@bash tests/slices.sh faults $(SCENARIOS)
 
 # The rules that keep what is committed, one at a time switched off: each must be found missing.
-check-mutants: $(BUILD)/tests/crash_power
+check-mutants: $(BUILD)/tests/crash_power $(BUILD)/tests/sql_orphans
 	@bash tests/mutants.sh $<
 
 # The sqlite3 shell killed, KILLS times more.

@@ -9,8 +9,8 @@
 ** the bytes that a database consists of once it is open: they run for all bytes that none had before.
 **
 ** COLFAM_STEPS=n is how many states are checked over all modes, COLFAM_STATES=n in each; COLFAM_SEED moves
-** histories and choices; COLFAM_MODE=journal/synchronous and COLFAM_HISTORY=kind leave one of each;
-** COLFAM_MUTANT switches a rule off to see that this finds it (tests/mutants.sh). */
+** histories and choices; COLFAM_MODE=journal/synchronous and COLFAM_HISTORY=kind leave one of each, COLFAM_PART=i/n
+** every nth mode; COLFAM_MUTANT switches a rule off to see that this finds it (tests/mutants.sh). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -552,8 +552,12 @@ static uint64_t states_wanted(const struct mode *mode) {
 
 static bool is_left_out(const struct mode *mode) {
   char name[40];
-  const char *only = getenv("COLFAM_MODE");
+  unsigned part, parts;
+  const char *only = getenv("COLFAM_MODE"), *share = getenv("COLFAM_PART");
   snprintf(name, sizeof name, "%s/%s", mode->journal, mode->synchronous);
+  if (share && sscanf(share, "%u/%u", &part, &parts) == 2 && parts &&
+      (size_t)(mode - modes) % parts != part)
+    return true;
   return only && strcmp(only, name) != 0;
 }
 

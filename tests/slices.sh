@@ -17,7 +17,7 @@ tests=${BUILD:-build}/tests
 # suite, figure, count of a slice, seeds of a slice, what the program is told, program
 suites="
 differential 20000000 100000 250 COLFAM_STEPS=100000 $tests/sql_differential
-power        2000000  18000  1   COLFAM_STATES=2000  $tests/crash_power
+power        2000000  50000  20  COLFAM_STEPS=50000  $tests/crash_power
 shell        10000    500    1   COLFAM_STEPS=500     tests/shell_check.py
 damage       4750000  190000 1   COLFAM_STEPS=190000 $tests/test_damage
 damage-sql   250000   10000  1   COLFAM_STEPS=10000  $tests/sql_damage
