@@ -424,15 +424,9 @@ int colfam_catalog_find(struct colfam_catalog *catalog, bool *found, char **mess
 
 /* ---- t_cfmeta */
 
-enum {
-  SEEN_UUID = 1,
-  SEEN_SEQ = 2,
-  SEEN_NONCE = 4,
-  SEEN_ROWS = 8,
-  SEEN_READER = 16,
-  SEEN_WRITER = 32,
-  SEEN_ALL = 63
-};
+/* SEAL_DUE: whoever wrote last keeps seals. */
+enum { SEEN_UUID = 1, SEEN_SEQ = 2, SEEN_NONCE = 4, SEEN_ROWS = 8, SEEN_READER = 16 };
+enum { SEEN_WRITER = 32, SEEN_ALL = 63, SEEN_SEAL_DUE = 64 };
 
 /* One row of t_cfmeta into *meta; unknown names are a later version's and no concern of readers. */
 static int take_meta(struct colfam_catalog *catalog, sqlite3_stmt *row, struct colfam_meta *meta,
@@ -466,7 +460,7 @@ static int take_meta(struct colfam_catalog *catalog, sqlite3_stmt *row, struct c
   if (strcmp(name, "flushed_rows") == 0) meta->flushed.rows = number, *seen |= SEEN_ROWS;
   if (strcmp(name, "seal") == 0) meta->seal = (uint64_t)number, meta->sealed = true;
   if (strcmp(name, "lowest_writer") == 0) {
-    *seen |= SEEN_WRITER;
+    *seen |= SEEN_WRITER | (number >= LOWEST_WRITER ? SEEN_SEAL_DUE : 0);
     meta->writable = number <= FORMAT_VERSION;
   }
   if (strcmp(name, "lowest_reader") == 0) {
@@ -493,7 +487,9 @@ int colfam_catalog_read_meta(struct colfam_catalog *catalog, struct colfam_meta 
   rc = finish(catalog, statement, rc, message);
   if (taken != SQLITE_OK) return taken;
   if (rc != SQLITE_OK) return rc;
-  if (seen != SEEN_ALL) return damaged(catalog, "cfmeta", "rows are missing", message);
+  bool unsealed = seen & SEEN_SEAL_DUE && !meta->sealed;
+  if ((seen & SEEN_ALL) != SEEN_ALL || unsealed)
+    return damaged(catalog, "cfmeta", "rows are missing", message);
   if ((int64_t)meta->flushed.seq < 0 || meta->flushed.rows < -1)
     return damaged(catalog, "cfmeta", "flushed_seq or flushed_rows is negative", message);
   return SQLITE_OK;

@@ -162,13 +162,15 @@ static const struct shadow {
   const char *key;
   const char *columns[9];
   uint64_t count;
+  uint64_t rows; /* about how many it has */
 } shadows[] = {
-    {"t_cfmeta", "name", {"name", "value", "value", "value"}, 4},
+    {"t_cfmeta", "name", {"name", "value", "value", "value"}, 4, 16},
     {"t_cffile",
      "id",
      {"id", "level", "seq", "smallest", "largest", "bytes", "entries", "tombstones", "checksum"},
-     9},
-    {"t_cflog", "seq", {"seq", "nonce", "gen", "rows", "batch"}, 5},
+     9,
+     2},
+    {"t_cflog", "seq", {"seq", "nonce", "gen", "rows", "batch"}, 5, 6},
 };
 
 /* A batch or a bound with one bit or byte changed, cut, or longer. */
@@ -194,8 +196,8 @@ static char *hostile_statement(void) {
   const char *column = shadow->columns[below(shadow->count)];
   const char *value = values[below(sizeof values / sizeof *values)];
   char where[200];
-  snprintf(where, sizeof where, "WHERE %s = (SELECT %s FROM %s ORDER BY random() LIMIT 1)",
-           shadow->key, shadow->key, shadow->table);
+  snprintf(where, sizeof where, "WHERE %s = (SELECT %s FROM %s LIMIT 1 OFFSET %d)", shadow->key,
+           shadow->key, shadow->table, (int)below(shadow->rows));
   char *blob, *sql;
   switch (below(9)) {
     case 0:
@@ -204,9 +206,9 @@ static char *hostile_statement(void) {
       return sqlite3_mprintf("UPDATE OR REPLACE %s SET %s = %s + %d %s", shadow->table, column,
                              column, below(2) ? 1 : -1, where);
     case 2:
-      return sqlite3_mprintf("UPDATE OR REPLACE %s SET %s = (SELECT %s FROM %s ORDER BY random()"
-                             " LIMIT 1) %s",
-                             shadow->table, column, column, shadow->table, where);
+      return sqlite3_mprintf(
+          "UPDATE OR REPLACE %s SET %s = (SELECT %s FROM %s LIMIT 1 OFFSET %d) %s", shadow->table,
+          column, column, shadow->table, (int)below(shadow->rows), where);
     case 3:
       return sqlite3_mprintf("INSERT OR REPLACE INTO %s(%s, %s) VALUES(%s, %s)", shadow->table,
                              shadow->key, shadow->columns[1], value, value);

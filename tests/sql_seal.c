@@ -128,6 +128,23 @@ START_TEST(newest_log_row_deleted_is_an_earlier_state) {
 }
 END_TEST
 
+/* One statement that takes the seal away and moves the mark. */
+START_TEST(seal_taken_away) {
+  sql_ok(db, "CREATE TABLE kept AS SELECT * FROM t_cfmeta");
+  for (int i = 0; i < 2; i++) {
+    sql_ok(db, i ? "DELETE FROM t_cfmeta WHERE name = 'seal'"
+                 : "UPDATE OR REPLACE t_cfmeta SET name = 'flushed_seq', value = 77"
+                   " WHERE name = 'seal'");
+    reopen();
+    ck_assert_int_eq(damage_check(db, SQLITE_CORRUPT_VTAB, "rows are missing", "no seal"),
+                     DAMAGE_READS);
+    sql_ok(db, "DELETE FROM t_cfmeta; INSERT INTO t_cfmeta SELECT * FROM kept");
+  }
+  reopen();
+  damage_none(db);
+}
+END_TEST
+
 /* As a version without seals has left it: it opens, and the next publish seals it. */
 START_TEST(table_without_a_seal_gets_one_when_it_publishes) {
   sql_ok(db, "DELETE FROM t_cfmeta WHERE name = 'seal';"
@@ -190,6 +207,7 @@ int main(void) {
   tcase_add_test(tc, log_column_changed);
   tcase_add_test(tc, log_row_before_the_newest);
   tcase_add_test(tc, newest_log_row_deleted_is_an_earlier_state);
+  tcase_add_test(tc, seal_taken_away);
   tcase_add_test(tc, table_without_a_seal_gets_one_when_it_publishes);
   tcase_add_test(tc, manifest_row_deleted_while_a_job_waits_to_be_published);
   tcase_add_test(tc, seal_follows_every_publish);
