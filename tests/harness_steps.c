@@ -103,9 +103,9 @@ static void change(void) {
   struct actor *next = choose();
   if (!next && self->waits_for) stuck("nobody can go on");
   if (!next) return;
-  struct actor *me = self;
+  sem_t *go = self->go; /* all else is somebody else's from now on */
   give_to(next);
-  wait_for(me->go);
+  wait_for(go);
 }
 
 static void wake(const void *what) {
