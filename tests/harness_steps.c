@@ -15,12 +15,13 @@ enum { ACTORS_MAX = 32, IDLE_MAX = 1000000 };
 
 struct actor {
   char title[40];
+  int number;
   int process;
   void (*run)(void *context);
   void *(*run_thread)(void *context); /* of a thread that an actor has started, instead */
   void *context;
   pthread_t thread;
-  sem_t *go;             /* its own, as a dead thread waits there for ever */
+  sem_t go;
   const void *waits_for; /* a condition or another actor; NULL: can go on */
   bool ended;            /* or dead */
   bool dead;
@@ -28,9 +29,10 @@ struct actor {
 
 static struct {
   struct harness_random random;
-  struct actor actors[ACTORS_MAX];
+  struct actor *actors[ACTORS_MAX];
   int count;
   int left;                        /* that have not ended */
+  bool has_dead;                   /* whose threads are still there */
   unsigned io_one_in, lock_one_in; /* points at which somebody else goes on */
   uint64_t trace, changes;
   unsigned idle; /* times that a taken mutex was looked at, one after the other */
@@ -72,8 +74,9 @@ static const struct real *real(void) {
 static void stuck(const char *how) {
   fprintf(stderr, "steps: %s after %llu changes\n", how, (unsigned long long)steps.changes);
   for (int i = 0; i < steps.count; i++)
-    fprintf(stderr, "  %s: %s\n", steps.actors[i].title,
-            steps.actors[i].ended ? "ended" : (steps.actors[i].waits_for ? "waits" : "can go on"));
+    fprintf(
+        stderr, "  %s: %s\n", steps.actors[i]->title,
+        steps.actors[i]->ended ? "ended" : (steps.actors[i]->waits_for ? "waits" : "can go on"));
   abort();
 }
 
@@ -82,7 +85,7 @@ static struct actor *choose(void) {
   struct actor *able[ACTORS_MAX];
   unsigned count = 0;
   for (int i = 0; i < steps.count; i++) {
-    struct actor *actor = &steps.actors[i];
+    struct actor *actor = steps.actors[i];
     if (actor != self && !actor->ended && !actor->waits_for) able[count++] = actor;
   }
   return count ? able[harness_below(&steps.random, count)] : NULL;
@@ -95,22 +98,22 @@ static void wait_for(sem_t *semaphore) {
 
 static void give_to(struct actor *next) {
   steps.changes++;
-  steps.trace = (steps.trace ^ (uint64_t)(next - steps.actors)) * 0x100000001b3u + 1;
-  sem_post(next->go);
+  steps.trace = (steps.trace ^ (uint64_t)next->number) * 0x100000001b3u + 1;
+  sem_post(&next->go);
 }
 
 static void change(void) {
   struct actor *next = choose();
   if (!next && self->waits_for) stuck("nobody can go on");
   if (!next) return;
-  sem_t *go = self->go; /* all else is somebody else's from now on */
+  struct actor *me = self;
   give_to(next);
-  wait_for(go);
+  wait_for(&me->go);
 }
 
 static void wake(const void *what) {
   for (int i = 0; i < steps.count; i++)
-    if (steps.actors[i].waits_for == what) steps.actors[i].waits_for = NULL;
+    if (steps.actors[i]->waits_for == what) steps.actors[i]->waits_for = NULL;
 }
 
 static void pass_on(void) {
@@ -134,7 +137,7 @@ static void *actor_main(void *context) {
   struct actor *actor = context;
   void *result = NULL;
   self = actor;
-  wait_for(actor->go);
+  wait_for(&actor->go);
   if (actor->run_thread)
     result = actor->run_thread(actor->context);
   else
@@ -145,12 +148,13 @@ static void *actor_main(void *context) {
 
 static struct actor *add(const char *before, const char *title, int process) {
   if (steps.count == ACTORS_MAX) stuck("too many actors");
-  struct actor *actor = &steps.actors[steps.count++];
-  *actor = (struct actor){.process = process};
+  struct actor *actor = calloc(1, sizeof *actor);
+  if (!actor) stuck("no memory");
+  actor->number = steps.count;
+  actor->process = process;
   snprintf(actor->title, sizeof actor->title, "%s%s", before, title);
-  actor->go = malloc(sizeof *actor->go);
-  if (!actor->go) stuck("no memory");
-  sem_init(actor->go, 0, 0);
+  sem_init(&actor->go, 0, 0);
+  steps.actors[steps.count++] = actor;
   steps.left++;
   return actor;
 }
@@ -161,6 +165,7 @@ void steps_begin(uint64_t seed) {
   static const unsigned often[] = {1, 2, 4, 10, 40, 200};
   harness_seed(&steps.random, seed);
   steps.count = steps.left = 0;
+  steps.has_dead = false;
   steps.trace = steps.changes = 0;
   steps.io_one_in = often[harness_below(&steps.random, 6)];
   steps.lock_one_in = 20 * often[harness_below(&steps.random, 6)];
@@ -176,13 +181,12 @@ void steps_run(void) {
   sem_init(&steps.over, 0, 0);
   int count = steps.count; /* they may start others */
   for (int i = 0; i < count; i++)
-    if (real()->create(&steps.actors[i].thread, NULL, actor_main, &steps.actors[i])) abort();
-  sem_post(choose()->go);
+    if (real()->create(&steps.actors[i]->thread, NULL, actor_main, steps.actors[i])) abort();
+  sem_post(&choose()->go);
   wait_for(&steps.over);
   for (int i = 0; i < count; i++)
-    if (!steps.actors[i].dead) real()->join(steps.actors[i].thread, NULL);
-  for (int i = 0; i < steps.count; i++)
-    if (!steps.actors[i].dead) free(steps.actors[i].go);
+    if (!steps.actors[i]->dead) real()->join(steps.actors[i]->thread, NULL);
+  for (int i = 0; i < steps.count && !steps.has_dead; i++) free(steps.actors[i]);
 }
 
 uint64_t steps_trace(void) {
@@ -211,8 +215,9 @@ void steps_keep_mutexes(void) {
 void steps_die(void) {
   struct actor *me = self;
   sem_t never;
+  steps.has_dead = true;
   for (int i = 0; i < steps.count; i++) {
-    struct actor *actor = &steps.actors[i];
+    struct actor *actor = steps.actors[i];
     if (actor->process != me->process || actor->ended) continue;
     actor->ended = actor->dead = true;
     steps.left--;
@@ -266,7 +271,7 @@ int steps_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*ru
 
 int steps_join(pthread_t thread, void **result) {
   for (int i = 0; self && i < steps.count; i++) {
-    struct actor *actor = &steps.actors[i];
+    struct actor *actor = steps.actors[i];
     if (!pthread_equal(actor->thread, thread) || actor->ended) continue;
     self->waits_for = actor;
     change();
