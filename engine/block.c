@@ -184,32 +184,41 @@ static kv_status bad_entry(size_t offset, struct kv_err *err) {
   return kv_fail(err, KV_CORRUPT, "block: bad entry at byte %zu", offset);
 }
 
-/* The three varints of an entry, mostly one byte each. */
-static void read_entry_head(struct kv_reader *reader, uint64_t head[3]) {
-  const uint8_t *p = reader->pos;
-  if (reader->end - p >= 3 && !((p[0] | p[1] | p[2]) & 0x80)) {
-    for (int i = 0; i < 3; i++) head[i] = p[i];
-    reader->pos += 3;
-    return;
+/* A varint at *pos, mostly of one or two bytes; false when it does not end before `end`. */
+static inline bool read_varint(const uint8_t **pos, const uint8_t *end, uint64_t *value) {
+  const uint8_t *p = *pos;
+  if (end - p >= 2 && !(p[0] & p[1] & 0x80)) {
+    bool two = p[0] & 0x80;
+    *value = two ? (p[0] & 0x7f) | (uint64_t)p[1] << 7 : p[0];
+    *pos = p + 1 + two;
+    return true;
   }
-  for (int i = 0; i < 3; i++) head[i] = kv_reader_varint(reader);
+  struct kv_reader reader;
+  kv_reader_init(&reader, kv_slice_of(p, (size_t)(end - p)));
+  *value = kv_reader_varint(&reader);
+  *pos = reader.pos;
+  return !reader.failed;
 }
 
 /* The entry at `offset`, which may share at most `shared_max` bytes. */
 static kv_status read_entry(const struct kv_block *block, size_t offset, uint64_t shared_max,
                             struct entry *entry, struct kv_err *err) {
   if (offset >= block->entries.size) return bad_entry(offset, err);
-  struct kv_reader reader;
-  kv_reader_init(&reader, kv_slice_of(block->entries.data + offset, block->entries.size - offset));
-  uint64_t head[3];
-  read_entry_head(&reader, head);
-  entry->shared = head[0];
-  entry->suffix = kv_reader_bytes(&reader, head[1]);
-  entry->value = kv_reader_bytes(&reader, head[2] >> 2);
-  entry->deleted = (head[2] & 3) == ENTRY_TOMBSTONE;
-  bool known_kind = (head[2] & 3) == ENTRY_PUT || head[2] == ENTRY_TOMBSTONE;
-  if (reader.failed || !known_kind || entry->shared > shared_max) return bad_entry(offset, err);
-  entry->next = block->entries.size - kv_reader_left(&reader);
+  const uint8_t *pos = block->entries.data + offset;
+  const uint8_t *end = block->entries.data + block->entries.size;
+  uint64_t unshared, value;
+  if (!read_varint(&pos, end, &entry->shared) || !read_varint(&pos, end, &unshared) ||
+      !read_varint(&pos, end, &value))
+    return bad_entry(offset, err);
+  bool known_kind = (value & 3) == ENTRY_PUT || value == ENTRY_TOMBSTONE;
+  size_t left = (size_t)(end - pos);
+  if (!known_kind || entry->shared > shared_max || unshared > left ||
+      value >> 2 > left - (size_t)unshared)
+    return bad_entry(offset, err);
+  entry->suffix = kv_slice_of(pos, (size_t)unshared);
+  entry->value = kv_slice_of(pos + unshared, (size_t)(value >> 2));
+  entry->deleted = (value & 3) == ENTRY_TOMBSTONE;
+  entry->next = (size_t)(entry->value.data - block->entries.data) + entry->value.size;
   return KV_OK;
 }
 
