@@ -1,35 +1,11 @@
 /* The functions and tables for looking inside, through the extension as people load it. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/stats.h"
-#include "harness_sql.h"
-
-static sqlite3 *db;
-
-static void open_database(void) {
-  db = sql_open(sql_path("app.db"));
-}
-
-static void close_database(void) {
-  sql_close(db);
-}
-
-static void reopen(void) {
-  close_database();
-  open_database();
-}
-
-/* A table t(k INTEGER PRIMARY KEY-like, v) with even keys 2..200 in one file. */
-static void make_numbers(void) {
-  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, v TEXT);"
-             "WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < 100)"
-             "INSERT INTO t SELECT i * 2, 'value ' || i FROM n;"
-             "INSERT INTO t(t) VALUES('flush')");
-}
+#include "harness_numbers.h"
 
 static sqlite3_int64 counter(const char *table, const char *name) {
   char *sql = sqlite3_mprintf("SELECT value FROM colfam_stats WHERE table_name = %Q AND name = %Q",
@@ -37,26 +13,6 @@ static sqlite3_int64 counter(const char *table, const char *name) {
   sqlite3_int64 value = sql_int(db, sql);
   sqlite3_free(sql);
   return value;
-}
-
-static const char *table_file(const char *table) {
-  static char path[4096];
-  char *sql = sqlite3_mprintf("SELECT id FROM colfam_files(%Q) LIMIT 1", table);
-  char *id = sql_query(db, sql);
-  snprintf(path, sizeof path, "%s-colfam/%s.sst", sql_path("app.db"), id);
-  sqlite3_free(id);
-  sqlite3_free(sql);
-  return path;
-}
-
-static void flip_byte(const char *path, off_t position) {
-  unsigned char byte;
-  int file = open(path, O_RDWR);
-  ck_assert_msg(file >= 0, "%s", path);
-  ck_assert_int_eq(pread(file, &byte, 1, position), 1);
-  byte ^= 0x40;
-  ck_assert_int_eq(pwrite(file, &byte, 1, position), 1);
-  close(file);
 }
 
 /* ---- colfam_version, colfam_debug */
@@ -120,8 +76,8 @@ START_TEST(may_exist_sees_pending_committed_and_rolled_back) {
 END_TEST
 
 START_TEST(may_exist_is_unknown_until_a_block_is_cached) {
-  make_numbers();
-  reopen();
+  numbers_make();
+  numbers_reopen();
   sqlite3_int64 blocks;
   sql_rows(db, "SELECT colfam_may_exist('t', 42)", "NULL");
   sql_rows(db, "SELECT colfam_may_exist('t', 0), colfam_may_exist('t', 202)", "0|0");
@@ -256,12 +212,12 @@ START_TEST(may_exist_of_names_that_are_no_constant) {
 END_TEST
 
 START_TEST(may_exist_on_a_damaged_table_is_an_error) {
-  make_numbers();
+  numbers_make();
   char path[4096];
-  snprintf(path, sizeof path, "%s", table_file("t"));
-  close_database();
+  snprintf(path, sizeof path, "%s", numbers_file("t"));
+  numbers_close();
   ck_assert_int_eq(unlink(path), 0);
-  open_database();
+  numbers_open();
   sql_fails(db, "SELECT colfam_may_exist('t', 42)", SQLITE_CANTOPEN, "t");
 }
 END_TEST
@@ -283,14 +239,14 @@ START_TEST(stats_has_a_row_for_each_counter_of_each_opened_table) {
            " OR typeof(value) <> 'integer' OR value < 0 OR name GLOB '*[^a-z_]*'",
            "0");
   sql_rows(db, "SELECT value FROM colfam_stats WHERE name = 'cache_budget_bytes'", "67108864");
-  reopen();
+  numbers_reopen();
   sql_rows(db, "SELECT k FROM a", "1");
   sql_rows(db, "SELECT DISTINCT table_name FROM colfam_stats WHERE table_name NOT NULL", "a");
 }
 END_TEST
 
 START_TEST(stats_move_by_exactly_what_a_statement_does) {
-  make_numbers();
+  numbers_make();
   sqlite3_int64 gets = counter("t", "gets"), calls = counter("t", "multi_gets"),
                 keys = counter("t", "multi_get_keys"), puts = counter("t", "batch_puts");
   sql_rows(db, "SELECT v FROM t WHERE k = 2", "value 1");
@@ -327,7 +283,7 @@ END_TEST
 /* ---- colfam_families */
 
 START_TEST(families_lists_every_table_with_its_shape) {
-  make_numbers();
+  numbers_make();
   sql_ok(db, "CREATE VIRTUAL TABLE \"a b\" USING colfam(v, compression = none, filter_bits = 0);"
              "CREATE VIRTUAL TABLE loose USING colfam(k PRIMARY KEY, track_rows = off);"
              "CREATE TABLE ordinary(x); CREATE TABLE fake_cfmeta(x)");
@@ -348,17 +304,17 @@ END_TEST
 
 START_TEST(families_says_what_is_wrong_with_a_table) {
   sql_trust(db);
-  make_numbers();
+  numbers_make();
   sql_ok(db, "CREATE VIRTUAL TABLE sound USING colfam(k PRIMARY KEY);"
              "DELETE FROM t_cfmeta WHERE name = 'uuid'");
-  reopen();
+  numbers_reopen();
   sql_rows(db, "SELECT table_name, rows, problem LIKE '%t_cfmeta%' FROM colfam_families",
            "sound|0|NULL\nt|NULL|1");
 }
 END_TEST
 
 START_TEST(families_names_can_be_given_to_functions) {
-  make_numbers();
+  numbers_make();
   sql_ok(db, "CREATE VIRTUAL TABLE \"x'y \"\"z\" USING colfam(k PRIMARY KEY);"
              "INSERT INTO \"x'y \"\"z\" VALUES('a'); INSERT INTO \"x'y \"\"z\"(\"x'y \"\"z\")"
              " VALUES('flush')");
@@ -376,7 +332,7 @@ START_TEST(files_shows_what_lies_on_disk) {
   sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, v TEXT)");
   sql_rows(db, "SELECT * FROM colfam_files('t')", "");
   sql_ok(db, "DROP TABLE t");
-  make_numbers();
+  numbers_make();
   sql_rows(db, "SELECT level, rows, tombstones, smallest, largest, problem FROM colfam_files('t')",
            "0|100|0|2|200|NULL");
   sql_rows(db,
@@ -385,13 +341,13 @@ START_TEST(files_shows_what_lies_on_disk) {
            " filter_false_positive_rate FROM colfam_files('t')",
            "1|1|1|1|NULL");
   struct stat info;
-  ck_assert_int_eq(stat(table_file("t"), &info), 0);
+  ck_assert_int_eq(stat(numbers_file("t"), &info), 0);
   ck_assert_int_eq(sql_int(db, "SELECT bytes FROM colfam_files('t')"), info.st_size);
 }
 END_TEST
 
 START_TEST(files_counts_tombstones_apart_and_newest_first) {
-  make_numbers();
+  numbers_make();
   sql_ok(db, "DELETE FROM t WHERE k IN (2, 4); INSERT INTO t VALUES(1, 'x');"
              "INSERT INTO t(t) VALUES('flush')");
   sql_rows(db, "SELECT rows, tombstones, smallest, largest FROM colfam_files('t')",
@@ -402,7 +358,7 @@ START_TEST(files_counts_tombstones_apart_and_newest_first) {
 END_TEST
 
 START_TEST(files_rate_is_measured_once_absent_keys_were_asked) {
-  make_numbers();
+  numbers_make();
   sql_ok(db, "WITH RECURSIVE n(i) AS (VALUES(3) UNION ALL SELECT i + 2 FROM n WHERE i < 199)"
              "SELECT count(*) FROM n WHERE EXISTS(SELECT 1 FROM t WHERE k = n.i)");
   sql_rows(db, "SELECT filter_false_positive_rate BETWEEN 0 AND 0.1 FROM colfam_files('t')", "1");
@@ -464,7 +420,7 @@ START_TEST(files_and_check_want_a_table) {
 END_TEST
 
 START_TEST(files_argument_forms_and_joins) {
-  make_numbers();
+  numbers_make();
   sql_ok(db, "CREATE TABLE names(n); INSERT INTO names VALUES('t'), ('main.t'), ('\"t\"')");
   sql_rows(db, "SELECT rows, table_name FROM colfam_files WHERE table_name = 't'", "100|t");
   sql_rows(db, "SELECT n, rows FROM names, colfam_files(n)", "t|100\nmain.t|100\n\"t\"|100");
@@ -478,7 +434,7 @@ START_TEST(files_argument_forms_and_joins) {
 END_TEST
 
 START_TEST(files_and_check_are_not_for_views_and_triggers) {
-  make_numbers();
+  numbers_make();
   sql_ok(db, "CREATE VIEW f AS SELECT * FROM colfam_files('t');"
              "CREATE VIEW c AS SELECT * FROM colfam_check('t')");
   sql_fails(db, "SELECT * FROM f", SQLITE_ERROR, "unsafe use of virtual table \"colfam_files\"");
@@ -488,12 +444,12 @@ START_TEST(files_and_check_are_not_for_views_and_triggers) {
 END_TEST
 
 START_TEST(files_shows_a_missing_file_beside_its_manifest) {
-  make_numbers();
+  numbers_make();
   char path[4096];
-  snprintf(path, sizeof path, "%s", table_file("t"));
-  close_database();
+  snprintf(path, sizeof path, "%s", numbers_file("t"));
+  numbers_close();
   ck_assert_int_eq(unlink(path), 0);
-  open_database();
+  numbers_open();
   sql_rows(db,
            "SELECT rows, raw_bytes, compression_ratio, problem LIKE '%' || id || '%'"
            " FROM colfam_files('t')",
@@ -501,192 +457,10 @@ START_TEST(files_shows_a_missing_file_beside_its_manifest) {
 }
 END_TEST
 
-/* ---- colfam_check */
-
-START_TEST(check_finds_nothing_in_sound_tables) {
-  make_numbers();
-  sql_ok(db, "CREATE VIRTUAL TABLE c USING colfam(a TEXT, b REAL, v BLOB, PRIMARY KEY(a, b DESC));"
-             "CREATE VIRTUAL TABLE r USING colfam(v);"
-             "CREATE VIRTUAL TABLE empty USING colfam(k PRIMARY KEY);"
-             "INSERT INTO c VALUES('a', 1, x'00'), ('a', -0.0, zeroblob(100000)), ('', 1e9, NULL);"
-             "INSERT INTO r VALUES(1), (NULL), ('x'), (1.5)");
-  static const char *const tables[] = {"t", "c", "r", "empty"};
-  for (int round = 0; round < 4; round++) {
-    for (size_t i = 0; i < 4; i++) {
-      char *sql = sqlite3_mprintf("SELECT * FROM colfam_check(%Q)", tables[i]);
-      sql_rows(db, sql, "");
-      sqlite3_free(sql);
-    }
-    if (round == 0) sql_ok(db, "INSERT INTO c(c) VALUES('flush'); DELETE FROM c WHERE a = ''");
-    if (round == 1) sql_ok(db, "INSERT INTO c(c) VALUES('compact'); DELETE FROM r");
-    if (round == 2) reopen();
-  }
-}
-END_TEST
-
-START_TEST(check_inside_a_transaction_with_pending_writes) {
-  make_numbers();
-  sql_ok(db, "BEGIN; INSERT INTO t VALUES(1, 'x'); DELETE FROM t WHERE k > 100");
-  sql_rows(db, "SELECT * FROM colfam_check('t')", "");
-  sql_rows(db, "SELECT count(*) FROM t", "51");
-  sql_ok(db, "COMMIT");
-  sql_rows(db, "SELECT * FROM colfam_check('t')", "");
-}
-END_TEST
-
-START_TEST(check_names_a_missing_file) {
-  make_numbers();
-  char path[4096];
-  snprintf(path, sizeof path, "%s", table_file("t"));
-  close_database();
-  ck_assert_int_eq(unlink(path), 0);
-  open_database();
-  sql_rows(db,
-           "SELECT DISTINCT severity, text LIKE '%' || (SELECT id FROM colfam_files('t')) ||"
-           " '%' FROM colfam_check('t')",
-           "error|1");
-}
-END_TEST
-
-START_TEST(check_reads_the_disk_though_the_file_is_open) {
-  make_numbers();
-  sql_rows(db, "SELECT count(v) FROM t", "100");
-  const char *path = table_file("t");
-  struct stat info;
-  ck_assert_int_eq(stat(path, &info), 0);
-  flip_byte(path, info.st_size - 5);
-  sql_rows(db, "SELECT count(*) > 0 FROM colfam_check('t')", "1");
-  flip_byte(path, info.st_size - 5);
-  sql_rows(db, "SELECT * FROM colfam_check('t')", "");
-  ck_assert_int_eq(unlink(path), 0);
-  sql_rows(db, "SELECT count(*) > 0 FROM colfam_check('t')", "1");
-}
-END_TEST
-
-START_TEST(check_names_a_damaged_file_wherever_the_byte_is) {
-  make_numbers();
-  struct stat info;
-  char path[4096];
-  snprintf(path, sizeof path, "%s", table_file("t"));
-  ck_assert_int_eq(stat(path, &info), 0);
-  for (off_t at = 0; at < info.st_size; at += 1 + info.st_size / 40) {
-    close_database();
-    flip_byte(path, at);
-    open_database();
-    sqlite3_int64 found = sql_int(db, "SELECT count(*) FROM colfam_check('t')");
-    ck_assert_msg(found > 0, "byte %d of %d", (int)at, (int)info.st_size);
-    close_database();
-    flip_byte(path, at);
-    open_database();
-    sql_rows(db, "SELECT * FROM colfam_check('t')", "");
-  }
-}
-END_TEST
-
-START_TEST(check_names_a_truncated_and_a_foreign_file) {
-  make_numbers();
-  char path[4096], other[4096];
-  snprintf(path, sizeof path, "%s", table_file("t"));
-  sql_ok(db, "CREATE VIRTUAL TABLE o USING colfam(k INT PRIMARY KEY, v TEXT);"
-             "INSERT INTO o SELECT * FROM t; INSERT INTO o(o) VALUES('flush')");
-  snprintf(other, sizeof other, "%s", table_file("o"));
-  close_database();
-  ck_assert_int_eq(rename(other, path), 0);
-  open_database();
-  sql_rows(db, "SELECT count(*) > 0 FROM colfam_check('t')", "1");
-  sql_rows(db, "SELECT count(*) > 0 FROM colfam_check('o')", "1");
-  close_database();
-  ck_assert_int_eq(truncate(path, 100), 0);
-  open_database();
-  sql_rows(db, "SELECT count(*) > 0 FROM colfam_check('t')", "1");
-}
-END_TEST
-
-START_TEST(check_names_a_damaged_log_row_also_when_memory_has_it) {
-  sql_trust(db);
-  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY, v); INSERT INTO t VALUES(1, 1);"
-             "INSERT INTO t VALUES(2, 2); INSERT INTO t VALUES(3, 3)");
-  sql_rows(db, "SELECT * FROM colfam_check('t')", "");
-  sql_ok(db,
-         "UPDATE t_cflog SET batch = substr(batch, 1, length(batch) - 1) || x'55' WHERE seq = 2");
-  sql_rows(db, "SELECT count(*) > 0 FROM colfam_check('t')", "1");
-  reopen();
-  sql_rows(db, "SELECT severity, file, text LIKE '%2%' FROM colfam_check('t')", "error|NULL|1");
-}
-END_TEST
-
-START_TEST(check_names_a_missing_log_row) {
-  sql_trust(db);
-  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY, v); INSERT INTO t VALUES(1, 1);"
-             "INSERT INTO t VALUES(2, 2); INSERT INTO t VALUES(3, 3);"
-             "DELETE FROM t_cflog WHERE seq = 2");
-  sql_rows(db, "SELECT count(*) > 0 FROM colfam_check('t')", "1");
-  reopen();
-  sql_rows(db, "SELECT severity FROM colfam_check('t')", "error");
-}
-END_TEST
-
-START_TEST(check_names_damaged_shadow_rows) {
-  static const char *const damages[] = {
-      "DELETE FROM t_cfmeta WHERE name = 'uuid'",
-      "UPDATE t_cfmeta SET value = 7 WHERE name = 'uuid'",
-      "UPDATE t_cfmeta SET value = -1 WHERE name = 'flushed_seq'",
-      "DELETE FROM t_cfmeta WHERE name = 'flushed_nonce'",
-      "UPDATE t_cfmeta SET value = 'lz4' WHERE name = 'option.compression'",
-      "UPDATE t_cffile SET smallest = 'text'",
-      "UPDATE t_cffile SET bytes = -1",
-      "UPDATE t_cffile SET bytes = bytes + 1",
-      "UPDATE t_cffile SET entries = entries + 1",
-      "UPDATE t_cffile SET checksum = checksum + 1",
-      "UPDATE t_cffile SET id = id + 1",
-      "UPDATE t_cffile SET seq = 1000000",
-      "UPDATE t_cffile SET level = 100000",
-  };
-  for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
-    make_numbers();
-    sql_trust(db);
-    sql_okf(db, "%s", damages[i]);
-    reopen();
-    sqlite3_int64 found = sql_int(db, "SELECT count(*) FROM colfam_check('t')");
-    ck_assert_msg(found > 0, "%s", damages[i]);
-    sql_ok(db, "DROP TABLE t");
-  }
-}
-END_TEST
-
-START_TEST(check_names_rows_that_do_not_decode) {
-  sql_trust(db);
-  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(a INT, b INT, v, PRIMARY KEY(a, b));"
-             "INSERT INTO t VALUES(1, 2, 'x'); INSERT INTO t VALUES(3, 4, 'y');"
-             "PRAGMA writable_schema = on;"
-             "UPDATE sqlite_master SET sql = 'CREATE VIRTUAL TABLE t USING colfam(a INT, b INT,"
-             " c INT, v, PRIMARY KEY(a, b, c))' WHERE name = 't'");
-  reopen();
-  sql_rows(db, "SELECT severity, text LIKE '%does not decode%' FROM colfam_check('t')",
-           "error|1\nerror|1");
-}
-END_TEST
-
-START_TEST(check_leaves_other_tables_and_locks_alone) {
-  sql_trust(db);
-  make_numbers();
-  sql_ok(db, "CREATE VIRTUAL TABLE sound USING colfam(k PRIMARY KEY); INSERT INTO sound VALUES(1);"
-             "DELETE FROM t_cfmeta");
-  reopen();
-  sql_rows(db, "SELECT count(*) FROM colfam_check('t')", "1");
-  sql_rows(db, "SELECT * FROM colfam_check('sound')", "");
-  sqlite3 *second = sql_open(sql_path("app.db"));
-  sql_ok(second, "INSERT INTO sound VALUES(2)");
-  sql_ok(db, "VACUUM");
-  sql_close(second);
-  sql_rows(db, "SELECT k FROM sound ORDER BY k", "1\n2");
-}
-END_TEST
-
 /* ---- All of them */
 
 START_TEST(functions_leave_no_read_transaction_behind) {
-  make_numbers();
+  numbers_make();
   sql_ok(db, "SELECT colfam_may_exist('t', 2); SELECT * FROM colfam_files('t');"
              "SELECT * FROM colfam_check('t'); SELECT * FROM colfam_stats;"
              "SELECT * FROM colfam_families");
@@ -698,7 +472,7 @@ END_TEST
 
 /* The schema is read again in the middle of the call, which gives the table a new object. */
 START_TEST(functions_after_another_connection_changed_the_schema) {
-  make_numbers();
+  numbers_make();
   sqlite3 *other = sql_open(sql_path("app.db"));
   sql_rows(db, "SELECT colfam_may_exist('t', 3)", "0");
   sql_ok(other, "CREATE TABLE x(y)");
@@ -727,7 +501,7 @@ START_TEST(functions_in_memory_databases) {
 END_TEST
 
 START_TEST(functions_outlive_interleaved_writes) {
-  make_numbers();
+  numbers_make();
   sqlite3_stmt *stmt;
   ck_assert_int_eq(sqlite3_prepare_v2(db, "SELECT name FROM colfam_stats", -1, &stmt, NULL), 0);
   for (int i = 0; sqlite3_step(stmt) == SQLITE_ROW; i++) {
@@ -756,24 +530,10 @@ static void add_inspection(TCase *tc) {
   tcase_add_test(tc, files_shows_a_missing_file_beside_its_manifest);
 }
 
-static void add_check(TCase *tc) {
-  tcase_add_test(tc, check_finds_nothing_in_sound_tables);
-  tcase_add_test(tc, check_inside_a_transaction_with_pending_writes);
-  tcase_add_test(tc, check_names_a_missing_file);
-  tcase_add_test(tc, check_reads_the_disk_though_the_file_is_open);
-  tcase_add_test(tc, check_names_a_damaged_file_wherever_the_byte_is);
-  tcase_add_test(tc, check_names_a_truncated_and_a_foreign_file);
-  tcase_add_test(tc, check_names_a_damaged_log_row_also_when_memory_has_it);
-  tcase_add_test(tc, check_names_a_missing_log_row);
-  tcase_add_test(tc, check_names_damaged_shadow_rows);
-  tcase_add_test(tc, check_names_rows_that_do_not_decode);
-  tcase_add_test(tc, check_leaves_other_tables_and_locks_alone);
-}
-
 static Suite *suite(void) {
   Suite *s = suite_create("sql_functions");
   TCase *tc = tcase_create("functions");
-  tcase_add_checked_fixture(tc, open_database, close_database);
+  tcase_add_checked_fixture(tc, numbers_open, numbers_close);
   tcase_add_test(tc, version_is_plain_and_allowed_everywhere);
   tcase_add_test(tc, debug_names_every_part_in_one_line);
   tcase_add_test(tc, may_exist_wrong_calls);
@@ -787,7 +547,6 @@ static Suite *suite(void) {
   tcase_add_test(tc, may_exist_of_names_that_are_no_constant);
   tcase_add_test(tc, may_exist_on_a_damaged_table_is_an_error);
   add_inspection(tc);
-  add_check(tc);
   tcase_add_test(tc, functions_leave_no_read_transaction_behind);
   tcase_add_test(tc, functions_after_another_connection_changed_the_schema);
   tcase_add_test(tc, functions_in_memory_databases);
