@@ -44,7 +44,7 @@ run() {
     COLFAM_MUTANT=$1 COLFAM_SO=$COLFAM_TEST_SO "$(dirname "$program")/$2" >"$log" 2>&1
     return
   fi
-  COLFAM_MUTANT=$1 COLFAM_MODE=$2 COLFAM_HISTORY=$3 COLFAM_STATES=${4:-4000} "$program" >"$log" 2>&1
+  COLFAM_MUTANT=$1 COLFAM_MODE=$2 COLFAM_HISTORY=$3 COLFAM_STATES=${4:-20000} "$program" >"$log" 2>&1
 }
 
 missed() {
