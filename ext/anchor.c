@@ -143,14 +143,14 @@ static double open_and_count(struct colfam_vtab *vtab) {
 
 /* Whether planning may read. An ordinary table's plan begins no transaction that lasts, so that a write
 ** that then finds the database busy can be tried again, and waits for no lock: in a rollback journal mode
-** only a writer, who has the file reserved, keeps readers out. */
+** only a writer, who has the file reserved, keeps readers out. Databases in memory (VFS memdb) cannot tell. */
 static bool may_read(sqlite3 *db, const char *database) {
   sqlite3_file *file = NULL;
   int reserved = 0;
   if (sqlite3_txn_state(db, database) != SQLITE_TXN_NONE) return true;
   if (!sqlite3_get_autocommit(db)) return false;
   int rc = sqlite3_file_control(db, database, SQLITE_FCNTL_FILE_POINTER, &file);
-  if (rc == SQLITE_OK && file && file->pMethods)
+  if (rc == SQLITE_OK && file && file->pMethods && file->pMethods->xCheckReservedLock)
     rc = file->pMethods->xCheckReservedLock(file, &reserved);
   return rc == SQLITE_OK && !reserved;
 }
