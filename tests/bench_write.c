@@ -226,12 +226,13 @@ static void verify(uint64_t rows) {
 int main(void) {
   uint64_t rows = bench_by_scale(5000, 200000, 1000000);
   open_all(rows);
+  /* In this order: a commit also removes what is dead of the log, which large commits before it would swell. */
+  compare(100, bench_by_scale(5, 100, 400), rows, false);
   compare(1000, bench_by_scale(2, 10, 50), rows, false);
-  compare(100, bench_by_scale(5, 40, 400), rows, false);
   compare(1, bench_by_scale(20, 500, 2000), rows, false);
   make_durable();
-  compare(1000, bench_by_scale(1, 3, 20), rows, true);
   compare(100, bench_by_scale(2, 20, 100), rows, true);
+  compare(1000, bench_by_scale(1, 3, 20), rows, true);
   compare(1, bench_by_scale(5, 100, 300), rows, true);
   verify(rows);
   for (size_t i = 0; i < WRITERS; i++) {
