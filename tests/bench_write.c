@@ -226,7 +226,7 @@ static void verify(uint64_t rows) {
 int main(void) {
   uint64_t rows = bench_by_scale(5000, 200000, 1000000);
   open_all(rows);
-  /* In this order: a commit also removes what is dead of the log, which large commits before it would swell. */
+  /* In this order: a commit also removes dead rows of the log, and those of large commits are large. */
   compare(100, bench_by_scale(5, 100, 400), rows, false);
   compare(1000, bench_by_scale(2, 10, 50), rows, false);
   compare(1, bench_by_scale(20, 500, 2000), rows, false);
