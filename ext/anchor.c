@@ -143,7 +143,8 @@ static double open_and_count(struct colfam_vtab *vtab) {
 
 /* Whether planning may read. An ordinary table's plan begins no transaction that lasts, so that a write
 ** that then finds the database busy can be tried again, and waits for no lock: in a rollback journal mode
-** only a writer, who has the file reserved, keeps readers out. Databases in memory (VFS memdb) cannot tell. */
+** only a writer, who has the file reserved, keeps readers out. Databases in memory
+** (VFS memdb) cannot tell. */
 static bool may_read(sqlite3 *db, const char *database) {
   sqlite3_file *file = NULL;
   int reserved = 0;
