@@ -1,0 +1,119 @@
+/* Memory while a table grows to many times what it may keep in memory: loading it in small commits, merging
+** all of it by command, and reading it through take a bounded amount, with the thread and without. What the
+** process took at most is the operating system's word (VmHWM); sanitizers keep memory of their own, so there
+** only the rows count. And the log in the database file stays as small beside a table that nobody writes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "harness_sql.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { GROWTH_KB = 1 << 20 };
+#else
+enum { GROWTH_KB = 6 << 10 };
+#endif
+
+/* 15 MB of rows beside a log of 128 KiB and a cache of 1 MiB. */
+enum { BUDGET = 131072, COMMITS = 150, ROWS = 500, VALUE_BYTES = 200 };
+
+static sqlite3 *db;
+
+static long resident_most_kb(void) {
+  char line[200];
+  long kb = 0;
+  FILE *file = fopen("/proc/self/status", "r");
+  ck_assert_ptr_nonnull(file);
+  while (fgets(line, sizeof line, file))
+    if (strncmp(line, "VmHWM:", 6) == 0) sscanf(line + 6, "%ld", &kb);
+  fclose(file);
+  ck_assert_int_gt(kb, 0);
+  return kb;
+}
+
+static void open_db(int threads) {
+  sql_use_threads(threads);
+  db = sql_open(sql_path("footprint.db"));
+  sql_ok(db, "PRAGMA synchronous = off; SELECT colfam_config('cache_bytes', 1048576);"
+             "CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, v, memtable_bytes = 131072)");
+}
+
+static void open_alone(void) {
+  open_db(0);
+}
+
+static void open_with_thread(void) {
+  open_db(1);
+}
+
+static void close_db(void) {
+  sql_close(db);
+  sql_use_threads(0);
+}
+
+/* Keys in no order, each once; values that no compression makes shorter. */
+static void load_from(int first, int commits) {
+  for (int i = first; i < first + commits; i++)
+    sql_okf(db,
+            "INSERT INTO t WITH RECURSIVE n(i) AS (SELECT %d UNION ALL SELECT i + 1 FROM n WHERE i"
+            " < %d) SELECT (i * 2654435761) & 0xffffffff, randomblob(%d) FROM n",
+            i * ROWS, i * ROWS + ROWS - 1, VALUE_BYTES);
+}
+
+static void read_all(sqlite3_int64 rows) {
+  ck_assert_int_eq(sql_int(db, "SELECT sum(length(v)) FROM t"), rows * VALUE_BYTES);
+  ck_assert_int_eq(
+      sql_int(db, "SELECT count(*) FROM (SELECT k FROM t WHERE v > x'' ORDER BY k DESC)"), rows);
+}
+
+START_TEST(many_times_the_budget_takes_bounded_memory) {
+  static const char *const phases[] = {"loading", "merging", "reading"};
+  load_from(0, COMMITS / 10);
+  read_all(COMMITS / 10 * ROWS);
+  sql_ok(db, "DELETE FROM t; INSERT INTO t(t) VALUES('compact')");
+  long before = resident_most_kb();
+  for (int phase = 0; phase < 3; phase++) {
+    if (phase == 0) load_from(0, COMMITS);
+    if (phase == 1) sql_ok(db, "INSERT INTO t(t) VALUES('compact')");
+    if (phase == 2) read_all(COMMITS * ROWS);
+    long growth = resident_most_kb() - before;
+    printf("footprint: %ld KiB more after %s\n", growth, phases[phase]);
+    ck_assert_msg(growth < GROWTH_KB, "%s took %ld KiB", phases[phase], growth);
+  }
+  ck_assert_int_gt(sql_int(db, "SELECT sum(bytes) FROM colfam_files('t')"),
+                   COMMITS * ROWS * VALUE_BYTES);
+  sql_rows(db, "SELECT * FROM colfam_check('t')", "");
+}
+END_TEST
+
+/* A table that is written once keeps its row in its log; that of the other is trimmed all the same. */
+START_TEST(idle_table_beside_a_busy_one) {
+  sql_ok(db, "CREATE VIRTUAL TABLE idle USING colfam(k INT PRIMARY KEY, v);"
+             "INSERT INTO idle VALUES(1, 'kept')");
+  for (int part = 0; part < 5; part++) {
+    load_from(part * 10, 10);
+    ck_assert_int_le(sql_int(db, "SELECT log_bytes FROM colfam_families WHERE table_name = 't'"),
+                     2 * BUDGET + ROWS * (VALUE_BYTES + 20));
+    ck_assert_int_lt(sql_int(db, "SELECT page_count * page_size FROM pragma_page_count,"
+                                 " pragma_page_size"),
+                     16 * BUDGET);
+  }
+  sql_rows(db, "SELECT * FROM idle", "1|kept");
+  sql_rows(db, "SELECT rows, files FROM colfam_families WHERE table_name = 'idle'", "1|0");
+}
+END_TEST
+
+static void add(Suite *suite, const char *name, void (*open)(void)) {
+  TCase *tc = tcase_create(name);
+  tcase_add_checked_fixture(tc, open, close_db);
+  tcase_set_timeout(tc, 60);
+  tcase_add_test(tc, many_times_the_budget_takes_bounded_memory);
+  tcase_add_test(tc, idle_table_beside_a_busy_one);
+  suite_add_tcase(suite, tc);
+}
+
+int main(void) {
+  Suite *suite = suite_create("sql_footprint");
+  add(suite, "alone", open_alone);
+  add(suite, "with the thread", open_with_thread);
+  return harness_run(suite);
+}
