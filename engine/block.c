@@ -140,6 +140,23 @@ kv_status kv_block_builder_finish(struct kv_block_builder *builder, struct kv_sl
 
 /* ---- Parsed block */
 
+static uint64_t shape_of(uint32_t restart_count, uint32_t bucket_count) {
+  return (uint64_t)restart_count << 32 | bucket_count;
+}
+
+uint64_t kv_block_shape(const struct kv_block *block) {
+  return shape_of(block->restart_count, block->bucket_count);
+}
+
+struct kv_block kv_block_of_shape(struct kv_slice bytes, uint64_t shape) {
+  struct kv_block block = {.restart_count = (uint32_t)(shape >> 32),
+                           .bucket_count = (uint32_t)shape};
+  block.buckets = bytes.data + bytes.size - TAIL_BYTES - block.bucket_count;
+  block.restarts = block.buckets - (size_t)block.restart_count * 4;
+  block.entries = kv_slice_of(bytes.data, (size_t)(block.restarts - bytes.data));
+  return block;
+}
+
 kv_status kv_block_init(struct kv_block *block, struct kv_slice bytes, struct kv_err *err) {
   if (bytes.size < TAIL_BYTES) {
     return kv_fail(err, KV_CORRUPT, "block: %zu bytes are too few", bytes.size);
@@ -152,12 +169,7 @@ kv_status kv_block_init(struct kv_block *block, struct kv_slice bytes, struct kv
     return kv_fail(err, KV_CORRUPT, "block: %u restarts and %u buckets in %zu bytes", restart_count,
                    bucket_count, bytes.size);
   }
-  size_t entry_bytes = bytes.size - TAIL_BYTES - (size_t)index_bytes;
-  block->entries = kv_slice_of(bytes.data, entry_bytes);
-  block->restarts = bytes.data + entry_bytes;
-  block->restart_count = restart_count;
-  block->buckets = block->restarts + (size_t)restart_count * 4;
-  block->bucket_count = bucket_count;
+  *block = kv_block_of_shape(bytes, shape_of(restart_count, bucket_count));
   return KV_OK;
 }
 

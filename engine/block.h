@@ -42,6 +42,10 @@ struct kv_block {
 };
 /* Bounds only: entries are checked when walked. KV_CORRUPT. */
 kv_status kv_block_init(struct kv_block *block, struct kv_slice bytes, struct kv_err *err);
+/* A parsed block's counts as one number. With it the same bytes are a parsed block again, and no line of
+** theirs is touched for that. */
+uint64_t kv_block_shape(const struct kv_block *block);
+struct kv_block kv_block_of_shape(struct kv_slice bytes, uint64_t shape);
 
 /* That the hash index names restarts only, as lookups of absent keys rely on; for kv_table_verify. */
 kv_status kv_block_check_index(const struct kv_block *block, struct kv_err *err);

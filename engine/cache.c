@@ -27,13 +27,12 @@
 
 struct shard;
 struct kv_cache_entry {
+  struct kv_cache_entry *chain; /* next in the bucket */
   uint64_t owner, offset;
-  uint8_t *bytes;
-  size_t size;
+  struct kv_cache_content content;
   atomic_uint word;
   struct kv_cache *cache;
   struct shard *shard;
-  struct kv_cache_entry *chain;         /* next in the bucket */
   struct kv_cache_entry *newer, *older; /* the ring */
 };
 
@@ -73,7 +72,7 @@ static struct kv_cache_entry **bucket_of(struct shard *shard, uint64_t hash) {
 }
 
 static size_t entry_bytes(const struct kv_cache_entry *entry) {
-  return entry->size + sizeof *entry;
+  return entry->content.size + sizeof *entry;
 }
 
 /* ---- Life of the cache */
@@ -125,7 +124,7 @@ struct kv_cache *kv_cache_ref(struct kv_cache *cache) {
 static void free_entry(struct kv_cache_entry *entry) {
   struct kv_cache *cache = entry->cache;
   atomic_fetch_sub(&cache->detached_bytes, entry_bytes(entry));
-  kv_free(entry->bytes);
+  kv_free(entry->content.bytes);
   kv_free(entry);
   drop_holder(cache);
 }
@@ -276,7 +275,7 @@ uint64_t kv_cache_new_owner(struct kv_cache *cache) {
 
 static struct kv_cache_entry *pin_and_use(struct kv_cache_entry *entry) {
   atomic_fetch_add(&entry->word, PIN);
-  atomic_fetch_or(&entry->word, USED);
+  if (!(atomic_load(&entry->word) & USED)) atomic_fetch_or(&entry->word, USED);
   return entry;
 }
 
@@ -291,13 +290,12 @@ struct kv_cache_entry *kv_cache_lookup(struct kv_cache *cache, uint64_t owner, u
 }
 
 static struct kv_cache_entry *new_entry(struct kv_cache *cache, uint64_t owner, uint64_t offset,
-                                        uint8_t *bytes, size_t size) {
+                                        const struct kv_cache_content *content) {
   struct kv_cache_entry *entry = kv_alloc_zero(1, sizeof *entry);
   if (!entry) return NULL;
   entry->owner = owner;
   entry->offset = offset;
-  entry->bytes = bytes;
-  entry->size = size;
+  entry->content = *content;
   entry->cache = cache;
   entry->shard = shard_of(cache, mix(owner, offset));
   atomic_init(&entry->word, PIN);
@@ -305,9 +303,10 @@ static struct kv_cache_entry *new_entry(struct kv_cache *cache, uint64_t owner, 
   return entry;
 }
 
-kv_status kv_cache_insert(struct kv_cache *cache, uint64_t owner, uint64_t offset, uint8_t *bytes,
-                          size_t size, struct kv_cache_entry **entry, struct kv_err *err) {
-  struct kv_cache_entry *made = new_entry(cache, owner, offset, bytes, size);
+kv_status kv_cache_insert(struct kv_cache *cache, uint64_t owner, uint64_t offset,
+                          const struct kv_cache_content *content, struct kv_cache_entry **entry,
+                          struct kv_err *err) {
+  struct kv_cache_entry *made = new_entry(cache, owner, offset, content);
   if (!made) return kv_fail_nomem(err);
   uint64_t hash = mix(owner, offset);
   struct shard *shard = made->shard;
@@ -362,12 +361,8 @@ void kv_cache_unpin(struct kv_cache_entry *entry) {
   if (before < 2 * PIN && before & DETACHED) free_entry(entry);
 }
 
-const uint8_t *kv_cache_data(const struct kv_cache_entry *entry) {
-  return entry->bytes;
-}
-
-size_t kv_cache_size(const struct kv_cache_entry *entry) {
-  return entry->size;
+const struct kv_cache_content *kv_cache_content(const struct kv_cache_entry *entry) {
+  return &entry->content;
 }
 
 void kv_cache_drop_owner(struct kv_cache *cache, uint64_t owner) {

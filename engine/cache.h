@@ -33,15 +33,22 @@ uint64_t kv_cache_new_owner(struct kv_cache *cache);
 
 /* The entry (owner, offset), pinned, or NULL. */
 struct kv_cache_entry *kv_cache_lookup(struct kv_cache *cache, uint64_t owner, uint64_t offset);
-/* Hands `bytes` (from kv_alloc; ownership passes on success only) to the cache and returns the entry
-** pinned. When (owner, offset) is there already, `bytes` is freed and the existing entry pinned. */
-kv_status kv_cache_insert(struct kv_cache *cache, uint64_t owner, uint64_t offset, uint8_t *bytes,
-                          size_t size, struct kv_cache_entry **entry, struct kv_err *err);
+/* What an entry holds: bytes from kv_alloc, and what their owner wants to know without reading them. */
+struct kv_cache_content {
+  uint8_t *bytes;
+  size_t size;
+  uint64_t note;
+};
+/* Hands the bytes (ownership passes on success only) to the cache and returns the entry pinned. When
+** (owner, offset) is there already, the bytes are freed and the existing entry pinned. */
+kv_status kv_cache_insert(struct kv_cache *cache, uint64_t owner, uint64_t offset,
+                          const struct kv_cache_content *content, struct kv_cache_entry **entry,
+                          struct kv_err *err);
 /* One more pin on an entry already pinned. */
 void kv_cache_pin(struct kv_cache_entry *entry);
 void kv_cache_unpin(struct kv_cache_entry *entry); /* NULL is allowed */
-const uint8_t *kv_cache_data(const struct kv_cache_entry *entry);
-size_t kv_cache_size(const struct kv_cache_entry *entry);
+/* Borrowed from the entry. */
+const struct kv_cache_content *kv_cache_content(const struct kv_cache_entry *entry);
 /* Forgets every unpinned entry of an owner; pinned ones go when unpinned. */
 void kv_cache_drop_owner(struct kv_cache *cache, uint64_t owner);
 

@@ -294,11 +294,30 @@ static kv_status decode(const struct kv_table *table, uint32_t block, uint8_t *s
   return KV_OK;
 }
 
-kv_status kv_table_decode(const struct kv_table *table, uint32_t block, uint8_t *stored,
-                          uint8_t **bytes, size_t *size, struct kv_err *err) {
-  kv_status status = take_block(table, block, kv_cache_verifies(table->cache), stored, err);
+/* Takes `stored`; *bytes from kv_alloc. */
+static kv_status take_and_decode(const struct kv_table *table, uint32_t block, bool verify,
+                                 uint8_t *stored, uint8_t **bytes, size_t *size,
+                                 struct kv_err *err) {
+  kv_status status = take_block(table, block, verify, stored, err);
   if (!status) return decode(table, block, stored, bytes, size, err);
   kv_free(stored);
+  return status;
+}
+
+kv_status kv_table_adopt(const struct kv_table *table, uint32_t block, uint8_t *stored,
+                         struct kv_cache_entry **entry, struct kv_err *err) {
+  struct kv_cache_content content;
+  kv_status status = take_and_decode(table, block, kv_cache_verifies(table->cache), stored,
+                                     &content.bytes, &content.size, err);
+  if (status) return status;
+  struct kv_block parsed;
+  status = kv_table_parse(table, block, kv_slice_of(content.bytes, content.size), &parsed, err);
+  if (!status) {
+    content.note = kv_block_shape(&parsed);
+    status = kv_cache_insert(table->cache, table->owner,
+                             kv_fences_offset(&table->parts.fences, block), &content, entry, err);
+  }
+  if (status) kv_free(content.bytes);
   return status;
 }
 
@@ -321,11 +340,7 @@ kv_status kv_table_read_block(const struct kv_table *table, uint32_t block, uint
                               size_t *size, struct kv_err *err) {
   uint8_t *stored;
   kv_status status = read_stored(table, block, &stored, err);
-  if (status) return status;
-  status = take_block(table, block, true, stored, err);
-  if (!status) return decode(table, block, stored, bytes, size, err);
-  kv_free(stored);
-  return status;
+  return status ? status : take_and_decode(table, block, true, stored, bytes, size, err);
 }
 
 struct kv_cache_entry *kv_table_cached(const struct kv_table *table, uint32_t block) {
@@ -339,15 +354,14 @@ kv_status kv_table_load(const struct kv_table *table, uint32_t block, struct kv_
                         struct kv_err *err) {
   *entry = kv_table_cached(table, block);
   if (*entry) return KV_OK;
-  uint8_t *stored, *bytes;
-  size_t size;
+  uint8_t *stored;
   kv_status status = read_stored(table, block, &stored, err);
-  if (!status) status = kv_table_decode(table, block, stored, &bytes, &size, err);
-  if (status) return status;
-  status = kv_cache_insert(table->cache, table->owner,
-                           kv_fences_offset(&table->parts.fences, block), bytes, size, entry, err);
-  if (status) kv_free(bytes);
-  return status;
+  return status ? status : kv_table_adopt(table, block, stored, entry, err);
+}
+
+struct kv_block kv_table_block(const struct kv_cache_entry *entry) {
+  const struct kv_cache_content *content = kv_cache_content(entry);
+  return kv_block_of_shape(kv_slice_of(content->bytes, content->size), content->note);
 }
 
 kv_status kv_table_parse(const struct kv_table *table, uint32_t block, struct kv_slice bytes,
@@ -380,13 +394,11 @@ static bool may_have(const struct kv_table *table, struct kv_slice key, uint64_t
 
 kv_status kv_table_find(const struct kv_table *table, uint32_t block, struct kv_cache_entry *entry,
                         struct kv_lookup *lookup, struct kv_err *err) {
-  struct kv_block parsed;
-  struct kv_slice bytes = kv_slice_of(kv_cache_data(entry), kv_cache_size(entry));
-  kv_status status = kv_table_parse(table, block, bytes, &parsed, err);
-  if (status) return status;
+  struct kv_block parsed = kv_table_block(entry);
   struct kv_err inner;
   enum kv_block_answer answer;
-  status = kv_block_get(&parsed, lookup->key, lookup->hash, &answer, &lookup->value, &inner);
+  kv_status status =
+      kv_block_get(&parsed, lookup->key, lookup->hash, &answer, &lookup->value, &inner);
   if (status) return kv_table_fail(table, block, status, &inner, err);
   if (answer == KV_BLOCK_PUT) {
     lookup->answer = KV_TABLE_PUT;

@@ -36,10 +36,10 @@ kv_status kv_table_parts_load(struct kv_table_parts *parts, struct kv_open_file 
                               struct kv_err *err);
 void kv_table_parts_release(struct kv_table_parts *parts);
 
-/* A stored data block that was read for the cache becomes its plain bytes: verified as the cache says,
-** counted, decompressed. Takes `stored` (from kv_alloc) in any case; gives *bytes (from kv_alloc). */
-kv_status kv_table_decode(const struct kv_table *table, uint32_t block, uint8_t *stored,
-                          uint8_t **bytes, size_t *size, struct kv_err *err);
+/* A stored data block that was read for the cache becomes a pinned entry: verified as the cache says, counted,
+** decompressed, parsed. Takes `stored` (from kv_alloc) in any case. */
+kv_status kv_table_adopt(const struct kv_table *table, uint32_t block, uint8_t *stored,
+                         struct kv_cache_entry **entry, struct kv_err *err);
 /* Reads one data block past the cache, always verified; *bytes from kv_alloc. */
 kv_status kv_table_read_block(const struct kv_table *table, uint32_t block, uint8_t **bytes,
                               size_t *size, struct kv_err *err);
@@ -48,6 +48,8 @@ struct kv_cache_entry *kv_table_cached(const struct kv_table *table, uint32_t bl
 /* One data block through the cache, pinned. */
 kv_status kv_table_load(const struct kv_table *table, uint32_t block, struct kv_cache_entry **entry,
                         struct kv_err *err);
+/* The parsed block in an entry of the cache. */
+struct kv_block kv_table_block(const struct kv_cache_entry *entry);
 /* Parses a plain block; errors name the file and its place. */
 kv_status kv_table_parse(const struct kv_table *table, uint32_t block, struct kv_slice bytes,
                          struct kv_block *parsed, struct kv_err *err);

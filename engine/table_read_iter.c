@@ -28,16 +28,17 @@ static void unload(struct table_iter *iter) {
   iter->base.valid = false;
 }
 
-static kv_status load_bytes(struct table_iter *iter, uint32_t block, struct kv_slice *bytes) {
+static kv_status load_parsed(struct table_iter *iter, uint32_t block, struct kv_block *parsed) {
   struct kv_err *err = &iter->base.err;
   kv_status status;
   if (iter->use_cache) {
     status = kv_table_load(iter->table, block, &iter->entry, err);
-    if (!status) *bytes = kv_slice_of(kv_cache_data(iter->entry), kv_cache_size(iter->entry));
+    if (!status) *parsed = kv_table_block(iter->entry);
   } else {
     size_t size;
     status = kv_table_read_block(iter->table, block, &iter->bytes, &size, err);
-    if (!status) *bytes = kv_slice_of(iter->bytes, size);
+    if (!status)
+      status = kv_table_parse(iter->table, block, kv_slice_of(iter->bytes, size), parsed, err);
   }
   return status;
 }
@@ -45,10 +46,8 @@ static kv_status load_bytes(struct table_iter *iter, uint32_t block, struct kv_s
 static kv_status load(struct table_iter *iter, uint32_t block) {
   if (iter->loaded && iter->block == block) return KV_OK;
   unload(iter);
-  struct kv_slice bytes = {0};
-  kv_status status = load_bytes(iter, block, &bytes);
   struct kv_block parsed;
-  if (!status) status = kv_table_parse(iter->table, block, bytes, &parsed, &iter->base.err);
+  kv_status status = load_parsed(iter, block, &parsed);
   if (status) return status;
   kv_block_cursor_set(&iter->cursor, &parsed);
   iter->block = block;

@@ -117,18 +117,11 @@ static kv_status read_ranges(struct multi *multi, size_t n, struct kv_err *err) 
 }
 
 /* Moves one block that was read into the cache; takes the range's bytes. */
-static kv_status adopt(struct multi *multi, struct group *group, struct kv_range *range,
+static kv_status adopt(const struct multi *multi, struct group *group, struct kv_range *range,
                        struct kv_err *err) {
-  const struct kv_table *table = multi->table;
-  uint8_t *stored = range->into, *bytes;
-  size_t size;
+  uint8_t *stored = range->into;
   range->into = NULL;
-  kv_status status = kv_table_decode(table, group->block, stored, &bytes, &size, err);
-  if (status) return status;
-  status =
-      kv_cache_insert(table->cache, table->owner, range->offset, bytes, size, &group->entry, err);
-  if (status) kv_free(bytes);
-  return status;
+  return kv_table_adopt(multi->table, group->block, stored, &group->entry, err);
 }
 
 static kv_status look_up(struct multi *multi, const struct group *group, struct kv_err *err) {

@@ -569,6 +569,23 @@ START_TEST(region_of_more_than_16_entries_is_corrupt) {
 }
 END_TEST
 
+START_TEST(shape_and_bytes_are_the_parsed_block_again) {
+  struct item items[40];
+  for (size_t n = 1; n <= 40; n += 13) {
+    for (size_t i = 0; i < n; i++) numbered(&items[i], (uint32_t)i);
+    struct built built;
+    make(&built, items, n);
+    struct kv_block again = kv_block_of_shape(built.bytes, kv_block_shape(&built.block));
+    ck_assert_mem_eq(&again.entries, &built.block.entries, sizeof again.entries);
+    ck_assert_ptr_eq(again.restarts, built.block.restarts);
+    ck_assert_ptr_eq(again.buckets, built.block.buckets);
+    ck_assert_uint_eq(again.restart_count, (n + 15) / 16);
+    ck_assert_uint_eq(again.bucket_count, n + n / 3 + 1);
+    kv_block_builder_release(&built.builder);
+  }
+}
+END_TEST
+
 START_TEST(tails_that_cannot_be_are_corrupt) {
   struct item item;
   numbered(&item, 5);
@@ -660,6 +677,7 @@ int main(void) {
   tcase_add_test(tests, entries_that_cannot_be_are_corrupt);
   tcase_add_test(tests, region_of_more_than_16_entries_is_corrupt);
   tcase_add_test(tests, tails_that_cannot_be_are_corrupt);
+  tcase_add_test(tests, shape_and_bytes_are_the_parsed_block_again);
   tcase_add_test(tests, hash_index_naming_no_restart_is_corrupt);
   tcase_add_test(tests, every_failing_allocation_is_nomem);
   suite_add_tcase(suite, tests);

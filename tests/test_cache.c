@@ -25,13 +25,18 @@ static void fill(uint8_t *bytes, size_t size, uint64_t owner, uint64_t offset) {
   for (size_t i = 0; i < size; i++) bytes[i] = (uint8_t)(owner * 31 + offset * 7 + i);
 }
 
+static uint64_t note_of(uint64_t owner, uint64_t offset) {
+  return ~(owner << 32 | offset);
+}
+
 static struct kv_cache_entry *insert(struct kv_cache *cache, uint64_t owner, uint64_t offset,
                                      size_t size) {
   uint8_t *bytes = kv_alloc(size, 1);
   ck_assert_ptr_nonnull(bytes);
   fill(bytes, size, owner, offset);
+  struct kv_cache_content content = {bytes, size, note_of(owner, offset)};
   struct kv_cache_entry *entry;
-  ok(kv_cache_insert(cache, owner, offset, bytes, size, &entry, &err));
+  ok(kv_cache_insert(cache, owner, offset, &content, &entry, &err));
   return entry;
 }
 
@@ -48,9 +53,10 @@ static bool holds(struct kv_cache *cache, uint64_t owner, uint64_t offset) {
 static void expect_bytes(const struct kv_cache_entry *entry, uint64_t owner, uint64_t offset,
                          size_t size) {
   uint8_t wanted[4096];
-  ck_assert_uint_eq(kv_cache_size(entry), size);
+  ck_assert_uint_eq(kv_cache_content(entry)->size, size);
   fill(wanted, size, owner, offset);
-  ck_assert_mem_eq(kv_cache_data(entry), wanted, size);
+  ck_assert_mem_eq(kv_cache_content(entry)->bytes, wanted, size);
+  ck_assert_uint_eq(kv_cache_content(entry)->note, note_of(owner, offset));
 }
 
 static void expect_nothing_left(void) {
@@ -328,11 +334,13 @@ static void *use_cache(void *arg) {
     if (!entry) {
       uint8_t *bytes = kv_alloc(size, 1);
       fill(bytes, size, owner, offset);
-      if (kv_cache_insert(cache, owner, offset, bytes, size, &entry, NULL)) abort();
+      struct kv_cache_content content = {bytes, size, 0};
+      if (kv_cache_insert(cache, owner, offset, &content, &entry, NULL)) abort();
     }
-    const uint8_t *data = kv_cache_data(entry);
+    const uint8_t *data = kv_cache_content(entry)->bytes;
     uint8_t last = (uint8_t)(owner * 31 + offset * 7 + size - 1);
-    if (kv_cache_size(entry) != size || data[size - 1] != last) atomic_fetch_add(&wrong_bytes, 1);
+    if (kv_cache_content(entry)->size != size || data[size - 1] != last)
+      atomic_fetch_add(&wrong_bytes, 1);
     kv_cache_pin(entry);
     kv_cache_unpin(entry);
     kv_cache_unpin(entry);
@@ -389,9 +397,10 @@ END_TEST
 START_TEST(failed_insert_leaves_the_bytes_to_the_caller) {
   struct kv_cache *cache = new_cache(100000);
   uint8_t *bytes = kv_alloc(10, 1);
+  struct kv_cache_content content = {bytes, 10, 0};
   struct kv_cache_entry *entry;
   kv_mem_fail_nth(1, 0);
-  ck_assert_int_eq(kv_cache_insert(cache, 1, 1, bytes, 10, &entry, &err), KV_NOMEM);
+  ck_assert_int_eq(kv_cache_insert(cache, 1, 1, &content, &entry, &err), KV_NOMEM);
   kv_mem_fail_nth(0, 0);
   memset(bytes, 0, 10);
   kv_free(bytes);
@@ -407,9 +416,10 @@ START_TEST(inserts_go_on_when_tables_cannot_grow) {
   for (uint64_t i = 0; i < 4000; i++) {
     uint8_t *bytes = kv_alloc(16, 1);
     fill(bytes, 16, 1, i);
+    struct kv_cache_content content = {bytes, 16, 0};
     struct kv_cache_entry *entry;
     kv_mem_fail_nth(2, 1);
-    ok(kv_cache_insert(cache, 1, i, bytes, 16, &entry, &err));
+    ok(kv_cache_insert(cache, 1, i, &content, &entry, &err));
     kv_mem_fail_nth(0, 0);
     kv_cache_unpin(entry);
   }
