@@ -209,11 +209,12 @@ check-valgrind:
 	  --show-leak-kinds=definite --errors-for-leak-kinds=definite" \
 	  $(MAKE) programs-run ONLY="$(or $(ONLY),$(VALGRIND_BIN))"
 
-# Lines and branches of both sides that no program has run.
+# Lines and branches of both sides that no program has run. QUICK=1: without models, crashes and faults.
+COV_BIN = $(filter-out $(if $(QUICK),$(SLOW) fault_%),$(notdir $(PROGRAMS)))
 cov:
 	@bash tests/deps.sh build demo test cov
 	@find $(BUILD)/cov -name '*.gcda' -delete 2>/dev/null || true
-	LIMIT=3000 $(MAKE) BUILD=$(BUILD)/cov COVERAGE=1 CFLAGS="-O0 -g" programs-run
+	$(FEW) LIMIT=3000 $(MAKE) BUILD=$(BUILD)/cov COVERAGE=1 CFLAGS="-O0 -g" programs-run ONLY="$(COV_BIN)"
 	@/usr/bin/python3 tests/cov.py $(BUILD)/cov
 
 # Fuzz targets under libFuzzer and sanitizers, FUZZ_SECONDS each; go on from what was found before.

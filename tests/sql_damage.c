@@ -5,8 +5,8 @@
 **   COLFAM_SEED=n    other changes
 **   COLFAM_STEPS=n   how many: half of them to shadow tables, half to files
 **
-** What may go unseen, since it carries nothing: rows of t_cflog at or below flushed_seq, options, the
-** seal's row taken away. The newest rows of t_cflog taken away are an earlier state of the database. */
+** What may go unseen, since it carries nothing: rows of t_cflog at or below flushed_seq, and options. The
+** newest rows of t_cflog taken away are an earlier state of the database. */
 #include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
