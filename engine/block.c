@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "code.h"
+#include "mem.h"
 
 #define RESTART_INTERVAL 16
 #define BUCKET_EMPTY 255
@@ -24,6 +25,8 @@
 #define HASH_RESTARTS_MAX 253
 #define TAIL_BYTES 8 /* restart_count, bucket_count */
 #define KEY_INFO_BYTES 8
+#define LINE_BYTES 64
+#define AHEAD_LINES 4 /* of a region, asked for before it is walked */
 enum entry_kind { ENTRY_PUT, ENTRY_TOMBSTONE };
 
 /* ---- Builder */
@@ -244,23 +247,33 @@ static size_t restart_end(const struct kv_block *block, uint32_t restart) {
   return restart_offset(block, restart + 1);
 }
 
+static uint32_t middle_of(uint32_t low, uint32_t high) {
+  return low + (high - low) / 2;
+}
+
+/* One step of the search for the last restart in [low, high) whose key is <= key, or low. */
+static kv_status halve(const struct kv_block *block, struct kv_slice key, uint32_t *low,
+                       uint32_t *high, struct kv_err *err) {
+  uint32_t middle = middle_of(*low, *high);
+  struct entry entry;
+  kv_status status = read_entry(block, restart_offset(block, middle), 0, &entry, err);
+  if (status) return status;
+  if (kv_slice_compare(entry.suffix, key) <= 0) {
+    *low = middle;
+  } else {
+    *high = middle;
+  }
+  return KV_OK;
+}
+
 /* The last restart whose key is <= key, or 0. */
 static kv_status find_restart(const struct kv_block *block, struct kv_slice key, uint32_t *restart,
                               struct kv_err *err) {
   uint32_t low = 0, high = block->restart_count;
-  while (high - low > 1) {
-    uint32_t middle = low + (high - low) / 2;
-    struct entry entry;
-    kv_status status = read_entry(block, restart_offset(block, middle), 0, &entry, err);
-    if (status) return status;
-    if (kv_slice_compare(entry.suffix, key) <= 0) {
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
+  kv_status status = KV_OK;
+  while (high - low > 1 && !status) status = halve(block, key, &low, &high, err);
   *restart = low;
-  return KV_OK;
+  return status;
 }
 
 /* Walks one region. `matched` is how many bytes of the wanted key the key before had; that key was
@@ -295,22 +308,92 @@ static kv_status get_in_region(const struct kv_block *block, uint32_t restart, s
   return KV_OK;
 }
 
+/* What the hash index says of a key: a restart, EMPTY or COLLISION. */
+static kv_status read_bucket(const struct kv_block *block, uint64_t hash, uint32_t *restart,
+                             struct kv_err *err) {
+  *restart = BUCKET_COLLISION;
+  if (!block->bucket_count) return KV_OK;
+  *restart = block->buckets[bucket_of((uint32_t)hash, block->bucket_count)];
+  if (*restart < block->restart_count || *restart >= BUCKET_COLLISION) return KV_OK;
+  return kv_fail(err, KV_CORRUPT, "block: hash index names restart %u of %u", *restart,
+                 block->restart_count);
+}
+
 kv_status kv_block_get(const struct kv_block *block, struct kv_slice key, uint64_t hash,
                        enum kv_block_answer *answer, struct kv_slice *value, struct kv_err *err) {
   *answer = KV_BLOCK_NONE;
-  uint32_t restart = BUCKET_COLLISION;
-  if (block->bucket_count) {
-    restart = block->buckets[bucket_of((uint32_t)hash, block->bucket_count)];
-    if (restart == BUCKET_EMPTY) return KV_OK;
+  uint32_t restart;
+  kv_status status = read_bucket(block, hash, &restart, err);
+  if (status || restart == BUCKET_EMPTY) return status;
+  if (restart == BUCKET_COLLISION) status = find_restart(block, key, &restart, err);
+  return status ? status : get_in_region(block, restart, key, answer, value, err);
+}
+
+/* ---- The same in steps */
+
+void kv_block_search_begin(struct kv_block_search *search, const struct kv_block *block,
+                           struct kv_slice key, uint64_t hash) {
+  *search = (struct kv_block_search){.block = *block,
+                                     .key = key,
+                                     .hash = hash,
+                                     .high = block->restart_count,
+                                     .step = KV_SEARCH_BUCKET};
+  kv_prefetch(block->buckets + bucket_of((uint32_t)hash, block->bucket_count));
+}
+
+static kv_status step_bucket(struct kv_block_search *search, struct kv_err *err) {
+  uint32_t restart;
+  kv_status status = read_bucket(&search->block, search->hash, &restart, err);
+  if (status) return status;
+  if (restart == BUCKET_EMPTY) {
+    search->high = 0;
+    search->step = KV_SEARCH_DONE;
+    return KV_OK;
   }
-  if (restart == BUCKET_COLLISION) {
-    kv_status status = find_restart(block, key, &restart, err);
-    if (status) return status;
-  } else if (restart >= block->restart_count) {
-    return kv_fail(err, KV_CORRUPT, "block: hash index names restart %u of %u", restart,
-                   block->restart_count);
+  if (restart != BUCKET_COLLISION) {
+    search->low = restart;
+    search->high = restart + 1;
   }
-  return get_in_region(block, restart, key, answer, value, err);
+  kv_prefetch(search->block.restarts + (size_t)middle_of(search->low, search->high) * 4);
+  search->step = KV_SEARCH_RESTART;
+  return KV_OK;
+}
+
+/* Asks for the entry that is read next: one to compare, or the region. */
+static void step_restart(struct kv_block_search *search) {
+  const struct kv_block *block = &search->block;
+  uint32_t middle = middle_of(search->low, search->high);
+  size_t offset = restart_offset(block, middle);
+  search->step = search->high - search->low > 1 ? KV_SEARCH_ENTRY : KV_SEARCH_DONE;
+  size_t lines = search->step == KV_SEARCH_DONE ? AHEAD_LINES : 1;
+  for (size_t i = 0; i < lines && offset < block->entries.size; i++, offset += LINE_BYTES) {
+    kv_prefetch(block->entries.data + offset);
+  }
+}
+
+kv_status kv_block_search_step(struct kv_block_search *search, struct kv_err *err) {
+  kv_status status = KV_OK;
+  switch (search->step) {
+    case KV_SEARCH_BUCKET:
+      return step_bucket(search, err);
+    case KV_SEARCH_ENTRY:
+      status = halve(&search->block, search->key, &search->low, &search->high, err);
+      if (!status) step_restart(search);
+      return status;
+    case KV_SEARCH_RESTART:
+      step_restart(search);
+      return KV_OK;
+    case KV_SEARCH_DONE:
+      break;
+  }
+  return KV_OK;
+}
+
+kv_status kv_block_search_end(const struct kv_block_search *search, enum kv_block_answer *answer,
+                              struct kv_slice *value, struct kv_err *err) {
+  *answer = KV_BLOCK_NONE;
+  if (search->low >= search->high) return KV_OK;
+  return get_in_region(&search->block, search->low, search->key, answer, value, err);
 }
 
 /* ---- Cursor */

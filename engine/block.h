@@ -55,6 +55,23 @@ enum kv_block_answer { KV_BLOCK_NONE, KV_BLOCK_PUT, KV_BLOCK_DELETED };
 kv_status kv_block_get(const struct kv_block *block, struct kv_slice key, uint64_t hash,
                        enum kv_block_answer *answer, struct kv_slice *value, struct kv_err *err);
 
+/* The same lookup in steps of one load each, of which each asks for the next one's line: many lookups that take
+** their steps in turn overlap their loads. */
+struct kv_block_search {
+  struct kv_block block;
+  struct kv_slice key; /* borrowed */
+  uint64_t hash;
+  uint32_t low, high; /* restarts: the key is in low's region when they are neighbours */
+  enum { KV_SEARCH_BUCKET, KV_SEARCH_RESTART, KV_SEARCH_ENTRY, KV_SEARCH_DONE } step;
+};
+void kv_block_search_begin(struct kv_block_search *search, const struct kv_block *block,
+                           struct kv_slice key, uint64_t hash);
+/* Until the step is KV_SEARCH_DONE. */
+kv_status kv_block_search_step(struct kv_block_search *search, struct kv_err *err);
+/* The answer of one that is done; *value as in kv_block_get. */
+kv_status kv_block_search_end(const struct kv_block_search *search, enum kv_block_answer *answer,
+                              struct kv_slice *value, struct kv_err *err);
+
 /* A position in a block; the embedding iterator owns it. Moves set valid=false at either end; damage
 ** gives KV_CORRUPT, never a read outside the bytes. */
 struct kv_block_cursor {

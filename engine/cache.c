@@ -24,6 +24,7 @@
 #define DETACHED 1u
 #define USED 2u
 #define PIN 4u
+#define LOOKUP_GROUP 64
 
 struct shard;
 struct kv_cache_entry {
@@ -287,6 +288,53 @@ struct kv_cache_entry *kv_cache_lookup(struct kv_cache *cache, uint64_t owner, u
   if (entry) pin_and_use(entry);
   kv_mutex_unlock(shard->mutex);
   return entry;
+}
+
+/* Lookups of one shard in a group: the heads of all chains are asked for before one is read. */
+static void find_many(struct shard *shard, uint64_t owner, const uint64_t *offsets,
+                      const uint64_t *hashes, const uint8_t *members, size_t n,
+                      struct kv_cache_entry **entries) {
+  kv_mutex_lock(shard->mutex);
+  for (size_t i = 0; i < n; i++) {
+    const struct kv_cache_entry *head = *bucket_of(shard, hashes[members[i]]);
+    if (!head) continue;
+    kv_prefetch(head);
+    kv_prefetch(&head->word);
+  }
+  for (size_t i = 0; i < n; i++) {
+    size_t at = members[i];
+    entries[at] = find(shard, hashes[at], owner, offsets[at]);
+    if (entries[at]) pin_and_use(entries[at]);
+  }
+  kv_mutex_unlock(shard->mutex);
+}
+
+/* At most LOOKUP_GROUP of them, sorted by shard. */
+static void lookup_group(struct kv_cache *cache, uint64_t owner, const uint64_t *offsets, size_t n,
+                         struct kv_cache_entry **entries) {
+  uint64_t hashes[LOOKUP_GROUP];
+  uint8_t members[LOOKUP_GROUP];
+  size_t ends[SHARDS + 1] = {0};
+  for (size_t i = 0; i < n; i++) {
+    hashes[i] = mix(owner, offsets[i]);
+    ends[(shard_of(cache, hashes[i]) - cache->shards) + 1]++;
+  }
+  for (size_t i = 1; i <= SHARDS; i++) ends[i] += ends[i - 1];
+  for (size_t i = 0; i < n; i++) {
+    members[ends[shard_of(cache, hashes[i]) - cache->shards]++] = (uint8_t)i;
+  }
+  for (size_t i = 0, start = 0; i < SHARDS; start = ends[i++]) {
+    if (ends[i] == start) continue;
+    find_many(&cache->shards[i], owner, offsets, hashes, members + start, ends[i] - start, entries);
+  }
+}
+
+void kv_cache_lookup_many(struct kv_cache *cache, uint64_t owner, const uint64_t *offsets, size_t n,
+                          struct kv_cache_entry **entries) {
+  for (size_t i = 0; i < n; i += LOOKUP_GROUP) {
+    size_t group = n - i < LOOKUP_GROUP ? n - i : LOOKUP_GROUP;
+    lookup_group(cache, owner, offsets + i, group, entries + i);
+  }
 }
 
 static struct kv_cache_entry *new_entry(struct kv_cache *cache, uint64_t owner, uint64_t offset,

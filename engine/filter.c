@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "code.h"
+#include "mem.h"
 
 #define LINE_BYTES 64
 #define LINE_BITS_SHIFT 23 /* keeps the top 9 of 32 bits: one of 512 */
@@ -116,7 +117,7 @@ void kv_filter_may_contain_many(const struct kv_filter *filter, const uint64_t *
     size_t group = n - base < PREFETCH_GROUP ? n - base : PREFETCH_GROUP;
     for (size_t i = 0; i < group; i++) {
       lines[i] = filter->lines + line_of(hashes[base + i], filter->line_count) * LINE_BYTES;
-      __builtin_prefetch(lines[i]);
+      kv_prefetch(lines[i]);
     }
     for (size_t i = 0; i < group; i++) {
       maybe[base + i] = line_has(lines[i], hashes[base + i], filter->probes);

@@ -16,6 +16,11 @@ void *kv_realloc(void *old, size_t count, size_t size);
 /* NULL is allowed. */
 void kv_free(void *memory);
 
+/* Asks the processor for the line at `at`, of which nothing is read: it may be any address. */
+static inline void kv_prefetch(const void *at) {
+  __builtin_prefetch(at);
+}
+
 /* For tests: the nth allocation from now fails (1 = the next), and when `sticky` is not 0 every later
 ** one too; n = 0 switches it off. Returns how many allocations were made since the last call. */
 uint64_t kv_mem_fail_nth(uint64_t n, int sticky);

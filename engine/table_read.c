@@ -392,14 +392,8 @@ static bool may_have(const struct kv_table *table, struct kv_slice key, uint64_t
   return false;
 }
 
-kv_status kv_table_find(const struct kv_table *table, uint32_t block, struct kv_cache_entry *entry,
-                        struct kv_lookup *lookup, struct kv_err *err) {
-  struct kv_block parsed = kv_table_block(entry);
-  struct kv_err inner;
-  enum kv_block_answer answer;
-  kv_status status =
-      kv_block_get(&parsed, lookup->key, lookup->hash, &answer, &lookup->value, &inner);
-  if (status) return kv_table_fail(table, block, status, &inner, err);
+void kv_table_answer(const struct kv_table *table, struct kv_cache_entry *entry,
+                     enum kv_block_answer answer, struct kv_lookup *lookup) {
   if (answer == KV_BLOCK_PUT) {
     lookup->answer = KV_TABLE_PUT;
     kv_cache_pin(entry);
@@ -409,6 +403,17 @@ kv_status kv_table_find(const struct kv_table *table, uint32_t block, struct kv_
   } else if (table->parts.filter.lines) {
     kv_stats_add(table->stats, KV_STAT_FILTER_FALSE_POSITIVES, 1);
   }
+}
+
+kv_status kv_table_find(const struct kv_table *table, uint32_t block, struct kv_cache_entry *entry,
+                        struct kv_lookup *lookup, struct kv_err *err) {
+  struct kv_block parsed = kv_table_block(entry);
+  struct kv_err inner;
+  enum kv_block_answer answer;
+  kv_status status =
+      kv_block_get(&parsed, lookup->key, lookup->hash, &answer, &lookup->value, &inner);
+  if (status) return kv_table_fail(table, block, status, &inner, err);
+  kv_table_answer(table, entry, answer, lookup);
   return KV_OK;
 }
 

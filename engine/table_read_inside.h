@@ -63,5 +63,8 @@ bool kv_table_in_bounds(const struct kv_table *table, struct kv_slice key);
 ** let the key through: a NONE counts as its false positive. */
 kv_status kv_table_find(const struct kv_table *table, uint32_t block, struct kv_cache_entry *entry,
                         struct kv_lookup *lookup, struct kv_err *err);
+/* Its second half: the answer found in the block, and lookup->value, become the lookup's. */
+void kv_table_answer(const struct kv_table *table, struct kv_cache_entry *entry,
+                     enum kv_block_answer answer, struct kv_lookup *lookup);
 
 #endif

@@ -1,6 +1,7 @@
 /* The batched lookup of one table file: one pass over bounds and filter for all keys, keys grouped by data
 ** block (they come sorted, so a block's keys stand together), then rounds of blocks: cache, one grouped
-** read for the blocks that miss, lookups. A round's misses are bounded by ROUND_BYTES of stored bytes, so
+** read for the blocks that miss, lookups; those in blocks that were there take their steps in turn, OVERLAP at a
+** time, so that their loads overlap. A round's misses are bounded by ROUND_BYTES of stored bytes, so
 ** that a list of any length needs bounded memory beside the values it pins.
 ** Thread rule: any thread. */
 #include <string.h>
@@ -10,6 +11,8 @@
 #include "table_read_inside.h"
 
 #define ROUND_BYTES ((size_t)8 << 20)
+#define LOOKUP_GROUP 64
+#define OVERLAP 32
 
 /* A block wanted by the lookups candidates[first .. first + count). */
 struct group {
@@ -91,20 +94,40 @@ static void group_by_block(struct multi *multi) {
   kv_stats_add(stats, KV_STAT_MULTI_GET_BLOCKS_SHARED, multi->candidate_count - multi->group_count);
 }
 
+/* Asks the cache for the blocks of up to LOOKUP_GROUP groups from `first` on; returns how many. */
+static size_t look_up_entries(const struct multi *multi, size_t first,
+                              struct kv_cache_entry **entries) {
+  const struct kv_table *table = multi->table;
+  uint64_t offsets[LOOKUP_GROUP];
+  size_t left = multi->group_count - first, n = left < LOOKUP_GROUP ? left : LOOKUP_GROUP;
+  for (size_t i = 0; i < n; i++) {
+    offsets[i] = kv_fences_offset(&table->parts.fences, multi->groups[first + i].block);
+  }
+  kv_cache_lookup_many(table->cache, table->owner, offsets, n, entries);
+  return n;
+}
+
 /* Takes groups from `first` on into a round, until their missing blocks reach the budget. */
 static size_t round_end(struct multi *multi, size_t first, size_t *missing) {
   const struct kv_fences *fences = &multi->table->parts.fences;
+  struct kv_cache_entry *entries[LOOKUP_GROUP];
   size_t bytes = 0, end = first;
   *missing = 0;
   while (end < multi->group_count && bytes < ROUND_BYTES) {
-    struct group *group = &multi->groups[end++];
-    group->entry = kv_table_cached(multi->table, group->block);
-    if (group->entry) continue;
-    size_t size = kv_fences_size(fences, group->block);
-    multi->ranges[(*missing)++] =
-        (struct kv_range){kv_fences_offset(fences, group->block), size, NULL};
-    bytes += size;
+    size_t n = look_up_entries(multi, end, entries), i = 0;
+    for (; i < n && bytes < ROUND_BYTES; i++) {
+      struct group *group = &multi->groups[end++];
+      group->entry = entries[i];
+      if (group->entry) continue;
+      size_t size = kv_fences_size(fences, group->block);
+      multi->ranges[(*missing)++] =
+          (struct kv_range){kv_fences_offset(fences, group->block), size, NULL};
+      bytes += size;
+    }
+    for (; i < n; i++) kv_cache_unpin(entries[i]);
   }
+  kv_stats_add(multi->table->stats, KV_STAT_CACHE_HITS, end - first - *missing);
+  kv_stats_add(multi->table->stats, KV_STAT_CACHE_MISSES, *missing);
   return end;
 }
 
@@ -124,13 +147,73 @@ static kv_status adopt(const struct multi *multi, struct group *group, struct kv
   return kv_table_adopt(multi->table, group->block, stored, &group->entry, err);
 }
 
-static kv_status look_up(struct multi *multi, const struct group *group, struct kv_err *err) {
-  kv_status status = KV_OK;
-  for (size_t i = 0; i < group->count && !status; i++) {
-    struct kv_lookup *lookup = &multi->lookups[multi->candidates[group->first + i]];
-    status = kv_table_find(multi->table, group->block, group->entry, lookup, err);
+/* Lookups that take their steps in turn. */
+struct overlap {
+  struct kv_block_search searches[OVERLAP];
+  struct kv_lookup *lookups[OVERLAP];
+  const struct group *groups[OVERLAP];
+  size_t count;
+};
+
+static void add_search(struct overlap *overlap, const struct group *group,
+                       struct kv_lookup *lookup) {
+  struct kv_block block = kv_table_block(group->entry);
+  kv_block_search_begin(&overlap->searches[overlap->count], &block, lookup->key, lookup->hash);
+  overlap->lookups[overlap->count] = lookup;
+  overlap->groups[overlap->count++] = group;
+}
+
+/* Until all are done; *failed is the search that the error is of. */
+static kv_status take_steps(struct overlap *overlap, size_t *failed, struct kv_err *err) {
+  for (bool more = true; more;) {
+    more = false;
+    for (size_t i = 0; i < overlap->count; i++) {
+      struct kv_block_search *search = &overlap->searches[i];
+      if (search->step == KV_SEARCH_DONE) continue;
+      kv_status status = kv_block_search_step(search, err);
+      *failed = i;
+      if (status) return status;
+      more = true;
+    }
   }
-  return status;
+  return KV_OK;
+}
+
+static kv_status finish_searches(const struct multi *multi, struct overlap *overlap,
+                                 struct kv_err *err) {
+  struct kv_err inner;
+  size_t at = 0;
+  kv_status status = take_steps(overlap, &at, &inner);
+  for (size_t i = 0; i < overlap->count && !status; i++) {
+    struct kv_lookup *lookup = overlap->lookups[at = i];
+    enum kv_block_answer answer;
+    status = kv_block_search_end(&overlap->searches[i], &answer, &lookup->value, &inner);
+    if (!status) kv_table_answer(multi->table, overlap->groups[i]->entry, answer, lookup);
+  }
+  if (status) return kv_table_fail(multi->table, overlap->groups[at]->block, status, &inner, err);
+  overlap->count = 0;
+  return KV_OK;
+}
+
+/* The lookups of groups [first, end), whose blocks are in hand. */
+static kv_status look_up(struct multi *multi, size_t first, size_t end, struct kv_err *err) {
+  struct overlap overlap;
+  overlap.count = 0;
+  kv_status status = KV_OK;
+  for (size_t i = first; i < end; i++) {
+    const struct group *group = &multi->groups[i];
+    for (size_t j = 0; j < group->count && !status; j++) {
+      add_search(&overlap, group, &multi->lookups[multi->candidates[group->first + j]]);
+      if (overlap.count == OVERLAP) status = finish_searches(multi, &overlap, err);
+    }
+  }
+  return status ? status : finish_searches(multi, &overlap, err);
+}
+
+/* From a group whose block is in hand to the first that has none. */
+static size_t end_of_cached(const struct multi *multi, size_t first, size_t end) {
+  while (first < end && multi->groups[first].entry) first++;
+  return first;
 }
 
 /* Works through groups [first, end); their blocks are in hand or in the first `missing` ranges. */
@@ -139,11 +222,16 @@ static kv_status run_round(struct multi *multi, size_t first, size_t end, size_t
   for (size_t i = 0; i < missing; i++) multi->ranges[i].into = NULL;
   kv_status status = read_ranges(multi, missing, err);
   size_t next = 0;
-  for (size_t i = first; i < end; i++) {
+  for (size_t i = first, stop; i < end; i = stop) {
     struct group *group = &multi->groups[i];
-    if (!status && !group->entry) status = adopt(multi, group, &multi->ranges[next++], err);
-    if (!status) status = look_up(multi, group, err);
-    kv_cache_unpin(group->entry);
+    stop = i + 1;
+    if (group->entry) {
+      stop = end_of_cached(multi, i, end);
+    } else if (!status) {
+      status = adopt(multi, group, &multi->ranges[next++], err);
+    }
+    if (!status) status = look_up(multi, i, stop, err);
+    for (size_t j = i; j < stop; j++) kv_cache_unpin(multi->groups[j].entry);
   }
   for (size_t i = 0; i < missing; i++) kv_free(multi->ranges[i].into);
   return status;

@@ -37,6 +37,34 @@ static int by_key(const void *a, const void *b) {
   return kv_slice_compare(key_of(a), key_of(b));
 }
 
+/* The lookup at once and in steps, which must agree. */
+static kv_status get_both_ways(const struct kv_block *block, struct kv_slice key, uint64_t hash,
+                               enum kv_block_answer *answer, struct kv_slice *value,
+                               struct kv_err *error) {
+  kv_status status = kv_block_get(block, key, hash, answer, value, error);
+  struct kv_block_search search;
+  struct kv_err other;
+  struct kv_slice found = {NULL, 0};
+  enum kv_block_answer stepped = KV_BLOCK_NONE;
+  kv_status step_status = KV_OK;
+  int steps = 0;
+  kv_block_search_begin(&search, block, key, hash);
+  for (; !step_status && search.step != KV_SEARCH_DONE; steps++) {
+    ck_assert_int_lt(steps, 64);
+    step_status = kv_block_search_step(&search, &other);
+  }
+  if (!step_status) step_status = kv_block_search_end(&search, &stepped, &found, &other);
+  ck_assert_int_eq(step_status, status);
+  if (status) {
+    ck_assert_str_eq(other.text, error->text);
+    return status;
+  }
+  ck_assert_int_eq(stepped, *answer);
+  if (stepped == KV_BLOCK_PUT) ck_assert_ptr_eq(found.data, value->data);
+  if (stepped == KV_BLOCK_PUT) ck_assert_uint_eq(found.size, value->size);
+  return KV_OK;
+}
+
 /* Keys of few letters, so that they share long fronts and are prefixes of each other. */
 static void random_item(struct harness_random *random, struct item *item) {
   memset(item, 0, sizeof *item);
@@ -85,7 +113,7 @@ static void make(struct built *built, const struct item *items, size_t n) {
 static enum kv_block_answer get(const struct kv_block *block, struct kv_slice key,
                                 struct kv_slice *value) {
   enum kv_block_answer answer;
-  ok(kv_block_get(block, key, kv_hash_key(key), &answer, value, &err));
+  ok(get_both_ways(block, key, kv_hash_key(key), &answer, value, &err));
   return answer;
 }
 
@@ -270,7 +298,7 @@ START_TEST(equal_hashes_fall_back_to_binary_search) {
     struct item asked;
     enum kv_block_answer answer;
     numbered(&asked, i);
-    ok(kv_block_get(&block, key_of(&asked), 77, &answer, &value, &err));
+    ok(get_both_ways(&block, key_of(&asked), 77, &answer, &value, &err));
     ck_assert_int_eq(answer, i & 1 ? KV_BLOCK_NONE : KV_BLOCK_PUT);
   }
   kv_block_builder_release(&builder);
@@ -286,7 +314,7 @@ START_TEST(empty_bucket_ends_the_lookup) {
   uint64_t hash = kv_hash_key(key_of(&item));
   enum kv_block_answer answer;
   struct kv_slice value;
-  ok(kv_block_get(&built.block, key_of(&item), hash ^ 0x80000000u, &answer, &value, &err));
+  ok(get_both_ways(&built.block, key_of(&item), hash ^ 0x80000000u, &answer, &value, &err));
   ck_assert_int_eq(answer, KV_BLOCK_NONE);
   kv_block_builder_release(&built.builder);
 }
@@ -425,7 +453,7 @@ static void use_everything(const uint8_t *data, size_t size, const struct item *
     enum kv_block_answer answer;
     struct kv_slice value;
     struct kv_slice key = key_of(&items[i]);
-    kv_status status = kv_block_get(&block, key, kv_hash_key(key), &answer, &value, &err);
+    kv_status status = get_both_ways(&block, key, kv_hash_key(key), &answer, &value, &err);
     ck_assert(status == KV_OK || status == KV_CORRUPT);
   }
   struct kv_block_cursor cursor;
@@ -559,7 +587,7 @@ START_TEST(region_of_more_than_16_entries_is_corrupt) {
     enum kv_block_answer answer;
     struct kv_slice value, last = kv_slice_of(bytes + size - 1, 1);
     ok(kv_block_init(&block, kv_slice_of(bytes, size + 12), &err));
-    ck_assert_int_eq(kv_block_get(&block, last, 0, &answer, &value, &err), expected);
+    ck_assert_int_eq(get_both_ways(&block, last, 0, &answer, &value, &err), expected);
     kv_block_cursor_init(&cursor);
     kv_block_cursor_set(&cursor, &block);
     ck_assert_int_eq(kv_block_cursor_last(&cursor, &err), expected);
@@ -616,7 +644,7 @@ START_TEST(hash_index_naming_no_restart_is_corrupt) {
   enum kv_block_answer answer;
   struct kv_slice value;
   ck_assert_int_eq(
-      kv_block_get(&built.block, key_of(&item), kv_hash_key(key_of(&item)), &answer, &value, &err),
+      get_both_ways(&built.block, key_of(&item), kv_hash_key(key_of(&item)), &answer, &value, &err),
       KV_CORRUPT);
   ck_assert_ptr_nonnull(strstr(err.text, "restart"));
   kv_block_builder_release(&built.builder);

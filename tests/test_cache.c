@@ -269,6 +269,32 @@ START_TEST(pins_far_over_the_budget_stay_cheap) {
 }
 END_TEST
 
+/* Every third is there; more than one group of them, and the same one twice. */
+START_TEST(many_lookups_are_as_many_single_ones) {
+  enum { N = 200 };
+  struct kv_cache *cache = new_cache(1 << 20);
+  uint64_t offsets[N];
+  struct kv_cache_entry *entries[N];
+  for (uint64_t i = 0; i < N; i++) {
+    offsets[i] = i == N - 1 ? 0 : i * 4096;
+    if (i % 3 == 0) insert_unpinned(cache, 1, offsets[i], 50);
+    insert_unpinned(cache, 2, offsets[i], 60);
+  }
+  kv_cache_lookup_many(cache, 1, offsets, 0, entries);
+  kv_cache_lookup_many(cache, 1, offsets, N, entries);
+  kv_cache_drop_owner(cache, 1);
+  kv_cache_drop_owner(cache, 2);
+  for (uint64_t i = 0; i < N; i++) {
+    ck_assert_int_eq(entries[i] != NULL, i % 3 == 0 || i == N - 1);
+    if (entries[i]) expect_bytes(entries[i], 1, offsets[i], 50);
+    kv_cache_unpin(entries[i]);
+  }
+  ck_assert_uint_eq(kv_cache_bytes(cache), 0);
+  kv_cache_unref(cache);
+  expect_nothing_left();
+}
+END_TEST
+
 /* ---- Against a model: which pins are held; what the cache holds may be more, never wrong. */
 
 enum { OWNERS = 3, OFFSETS = 40, PINS = 30 };
@@ -447,6 +473,7 @@ int main(void) {
   tcase_add_test(tests, null_is_allowed_where_said);
   tcase_add_test(tests, many_small_entries_grow_the_tables);
   tcase_add_test(tests, pins_far_over_the_budget_stay_cheap);
+  tcase_add_test(tests, many_lookups_are_as_many_single_ones);
   tcase_add_test(tests, random_operations_never_give_wrong_bytes);
   tcase_add_test(tests, threads_share_one_cache);
   tcase_add_test(tests, every_failing_allocation_of_new_is_nomem);

@@ -529,6 +529,26 @@ START_TEST(multi_get_counts_what_it_does) {
 }
 END_TEST
 
+/* Blocks in the cache and others stand side by side, with more keys than are looked up in one go. */
+START_TEST(multi_get_reads_only_what_is_not_cached) {
+  struct rows rows = {0}, some = {0};
+  rows_numbered(&rows, 0, 1, 4000, 100);
+  rows_numbered(&some, 500, 1, 300, 0);
+  rows_numbered(&some, 1500, 400, 6, 0);
+  stage_make(&stage, &rows);
+  expect_multi_get(&rows, &some);
+  uint64_t first = stage_stat(&stage, KV_STAT_MULTI_GET_BLOCKS);
+  expect_multi_get(&rows, &rows);
+  uint64_t all = stage_stat(&stage, KV_STAT_MULTI_GET_BLOCKS) - first;
+  ck_assert_uint_gt(all, first + 64);
+  ck_assert_uint_eq(stage_stat(&stage, KV_STAT_CACHE_HITS), first);
+  ck_assert_uint_eq(stage_stat(&stage, KV_STAT_CACHE_MISSES), all);
+  ck_assert_uint_eq(stage_stat(&stage, KV_STAT_BLOCKS_READ), all);
+  rows_release(&rows);
+  rows_release(&some);
+}
+END_TEST
+
 START_TEST(absent_keys_are_stopped_by_the_filter) {
   struct rows rows = {0}, asked = {0};
   rows_numbered(&rows, 0, 2, 5000, 20);
@@ -558,6 +578,8 @@ START_TEST(multi_get_reads_in_bounded_rounds) {
   recorder()->largest_call = 0;
   expect_multi_get(&rows, &rows);
   ck_assert_uint_eq(recorder()->calls, 4);
+  ck_assert_uint_eq(stage_stat(&stage, KV_STAT_CACHE_MISSES), 10);
+  ck_assert_uint_eq(stage_stat(&stage, KV_STAT_CACHE_HITS), 0);
   ck_assert_uint_le(recorder()->largest_call, (9 << 20) + 4096);
   rows_release(&rows);
 }
@@ -699,6 +721,7 @@ int main(void) {
   tcase_add_test(tests, multi_get_equals_get_equals_model);
   tcase_add_test(tests, multi_get_of_none_and_one);
   tcase_add_test(tests, multi_get_counts_what_it_does);
+  tcase_add_test(tests, multi_get_reads_only_what_is_not_cached);
   tcase_add_test(tests, absent_keys_are_stopped_by_the_filter);
   tcase_add_test(tests, multi_get_reads_in_bounded_rounds);
   tcase_add_test(tests, multi_get_of_70000_keys);
