@@ -7,14 +7,13 @@
 
 #include "harness_sql.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { GROWTH_KB = 1 << 20 };
-#else
-enum { GROWTH_KB = 6 << 10 };
-#endif
-
 /* 15 MB of rows beside a log of 128 KiB and a cache of 1 MiB. */
-enum { BUDGET = 131072, COMMITS = 150, ROWS = 500, VALUE_BYTES = 200 };
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { COMMITS = 50, GROWTH_KB = 1 << 20 };
+#else
+enum { COMMITS = 150, GROWTH_KB = 6 << 10 };
+#endif
+enum { BUDGET = 131072, ROWS = 500, VALUE_BYTES = 200 };
 
 static sqlite3 *db;
 
