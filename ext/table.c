@@ -210,6 +210,33 @@ int colfam_table_follow_name(struct colfam_table *table, const struct colfam_vta
   return colfam_catalog_set_name(&table->catalog, vtab->schema->table);
 }
 
+/* Whether the shadow tables of the name that the table is known by have its uuid. */
+static int keeps_name(const struct colfam_table *table, bool *keeps, char **message) {
+  const struct colfam_catalog *known = &table->catalog;
+  struct colfam_catalog found;
+  bool is_there = false;
+  int rc = colfam_catalog_init(&found, known->db, known->database, known->table);
+  if (rc != SQLITE_OK) return rc;
+  memcpy(found.uuid, known->uuid, sizeof found.uuid);
+  rc = colfam_catalog_find(&found, &is_there, message);
+  *keeps = is_there && strcmp(found.table, known->table) == 0;
+  colfam_catalog_release(&found);
+  return rc;
+}
+
+/* A known table that is met under another name has been renamed, unless shadow tables of both names have its
+** uuid: then somebody has copied it. */
+static int meet_again(struct colfam_table *table, const struct colfam_vtab *vtab, char **message) {
+  bool copied = false;
+  int rc = SQLITE_OK;
+  if (sqlite3_stricmp(table->catalog.table, vtab->schema->table) != 0)
+    rc = keeps_name(table, &copied, message);
+  if (rc != SQLITE_OK) return rc;
+  if (!copied) return colfam_table_follow_name(table, vtab);
+  return colfam_error(message, SQLITE_CORRUPT_VTAB, "table %s: its uuid is that of table %s",
+                      vtab->schema->table, table->catalog.table);
+}
+
 /* Finds the table by the uuid in its shadow tables, or makes it. */
 static int find_or_make(struct colfam_vtab *vtab, struct colfam_table **table, char **message) {
   struct colfam_catalog catalog;
@@ -219,14 +246,15 @@ static int find_or_make(struct colfam_vtab *vtab, struct colfam_table **table, c
   rc = colfam_catalog_read_meta(&catalog, &meta, message);
   if (rc == SQLITE_OK) {
     memcpy(catalog.uuid, meta.uuid, sizeof meta.uuid);
-    *table = find_table(vtab->conn, vtab->database, meta.uuid);
-    if (!*table) {
+    struct colfam_table *known = find_table(vtab->conn, vtab->database, meta.uuid);
+    if (!known) {
       free_dropped(vtab->conn, vtab->database);
       rc = new_table(vtab->conn, &catalog, &meta.options, table, message);
       if (rc == SQLITE_OK) return rc;
       if (*message) rc = colfam_error(message, rc, "table %s: %s", catalog.label, *message);
     } else {
-      rc = colfam_table_follow_name(*table, vtab);
+      rc = meet_again(known, vtab, message);
+      if (rc == SQLITE_OK) *table = known;
     }
   }
   colfam_catalog_release(&catalog);
@@ -253,7 +281,8 @@ int colfam_table_by_uuid(struct colfam_conn *conn, const char *database, const u
   struct colfam_catalog catalog;
   bool found = false;
   *table = NULL;
-  int rc = colfam_catalog_init(&catalog, conn->db, database, "");
+  const struct colfam_table *known = find_table(conn, database, uuid);
+  int rc = colfam_catalog_init(&catalog, conn->db, database, known ? known->catalog.table : "");
   if (rc != SQLITE_OK) return rc;
   memcpy(catalog.uuid, uuid, sizeof catalog.uuid);
   rc = colfam_catalog_find(&catalog, &found, message);

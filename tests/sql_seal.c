@@ -196,6 +196,32 @@ START_TEST(seal_follows_every_publish) {
 }
 END_TEST
 
+/* A table under a known uuid is a renamed one, unless that name still has it: whichever is read first, the
+** other is neither shown its rows nor given its writes. */
+START_TEST(uuid_of_another_table) {
+  const char *is_copied = "its uuid is that of table ";
+  sql_ok(db, "CREATE VIRTUAL TABLE a USING colfam(k INTEGER PRIMARY KEY, v);"
+             "CREATE VIRTUAL TABLE b USING colfam(k INTEGER PRIMARY KEY, v);"
+             "INSERT INTO a VALUES(1, 'of a'); INSERT INTO b VALUES(1, 'of b');"
+             "UPDATE b_cfmeta SET value = (SELECT value FROM a_cfmeta WHERE name = 'uuid')"
+             " WHERE name = 'uuid'");
+  reopen();
+  sql_fails(db, "SELECT * FROM b", SQLITE_CORRUPT_VTAB, "missing, added or changed");
+  sql_fails(db, "SELECT * FROM a", SQLITE_CORRUPT_VTAB, is_copied);
+  reopen();
+  for (int i = 0; i < 2; i++) {
+    sql_rows(db, "SELECT * FROM a", i ? "1|of a\n2|new" : "1|of a");
+    sql_fails(db, "SELECT * FROM b", SQLITE_CORRUPT_VTAB, is_copied);
+    sql_fails(db, "SELECT count(*) FROM b", SQLITE_CORRUPT_VTAB, is_copied);
+    sql_fails(db, "INSERT INTO b VALUES(2, 'new')", SQLITE_CORRUPT_VTAB, is_copied);
+    sql_ok(db, "INSERT OR IGNORE INTO a VALUES(2, 'new')");
+  }
+  sql_ok(db, "BEGIN; ALTER TABLE a RENAME TO c; ROLLBACK; DROP TABLE b");
+  sql_ok(db, "ALTER TABLE a RENAME TO c");
+  sql_rows(db, "SELECT * FROM c; SELECT * FROM colfam_check('c')", "1|of a\n2|new");
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("sql_seal");
   TCase *tc = tcase_create("seal");
@@ -211,6 +237,7 @@ int main(void) {
   tcase_add_test(tc, table_without_a_seal_gets_one_when_it_publishes);
   tcase_add_test(tc, manifest_row_deleted_while_a_job_waits_to_be_published);
   tcase_add_test(tc, seal_follows_every_publish);
+  tcase_add_test(tc, uuid_of_another_table);
   suite_add_tcase(suite, tc);
   return harness_run(suite);
 }
