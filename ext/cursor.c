@@ -68,7 +68,9 @@ static int fail(struct colfam_cursor *cursor, kv_status status, const struct kv_
 
 /* ---- Open and close */
 
+/* Nothing is held without a view. */
 static void reset(struct colfam_cursor *cursor) {
+  if (!cursor->view) return;
   colfam_walk_release(&cursor->walk);
   sqlite3_free(cursor->places);
   kv_result_free(cursor->result);

@@ -8,8 +8,10 @@
 ** Widening. A comparison with a numeric right side that has a numeric affinity (another table's INTEGER
 ** column, a CAST) is made on numbers even when the key column is TEXT or has no type: '01', ' 1' and
 ** '1.0' all equal 1. SQLite does not say which kind of right side an argument comes from. So a number
-** against such a key column stands for every text among the keys that spells it (spellings.h). Thread
-** rule: the connection's. */
+** against such a key column stands for every text among the keys that spells it (spellings.h).
+**
+** A single key, no value of which widens, is encoded at once, without all this. Thread rule: the
+** connection's. */
 #include "lookup.h"
 
 #include <stdlib.h>
@@ -196,11 +198,38 @@ static int make_bounded_ranges(struct colfam_lookup *lookup, const struct colfam
   return rc;
 }
 
+/* ---- One key */
+
+static bool names_one_key(const struct colfam_plan *plan) {
+  return plan->kind == COLFAM_PLAN_GET || plan->kind == COLFAM_PLAN_EXISTS;
+}
+
+/* *told is false when one of the values widens. */
+static int encode_key(struct colfam_lookup *lookup, int columns, sqlite3_value **argv, bool *told) {
+  const struct colfam_schema *schema = lookup->vtab->schema;
+  struct kv_buf *key = &lookup->single_bytes;
+  bool possible = true;
+  kv_buf_clear(key);
+  for (int i = 0; i < columns; i++) {
+    struct colfam_argument argument;
+    int rc = colfam_argument_read(schema, i, argv[i], &argument);
+    *told = !argument.widens;
+    if (rc != SQLITE_OK || !*told) return rc;
+    possible = possible && argument.datum.type != KV_NULL;
+    if (possible) kv_key_append(key, argument.part, &argument.datum);
+    if (key->status != KV_OK) return SQLITE_NOMEM;
+  }
+  lookup->single = kv_buf_slice(key);
+  lookup->keys = &lookup->single;
+  lookup->key_count = possible && key->size <= KV_KEY_BYTES_MAX;
+  return SQLITE_OK;
+}
+
 /* ---- Public */
 
 static bool names_keys(const struct colfam_plan *plan) {
-  return plan->kind == COLFAM_PLAN_GET || plan->kind == COLFAM_PLAN_EXISTS ||
-         plan->kind == COLFAM_PLAN_MULTI_GET || plan->kind == COLFAM_PLAN_PACKED;
+  return names_one_key(plan) || plan->kind == COLFAM_PLAN_MULTI_GET ||
+         plan->kind == COLFAM_PLAN_PACKED;
 }
 
 static int run(struct colfam_lookup *lookup, const struct colfam_plan *plan, sqlite3_value **argv) {
@@ -218,8 +247,14 @@ static int run(struct colfam_lookup *lookup, const struct colfam_plan *plan, sql
 
 int colfam_lookup_run(struct colfam_lookup *lookup, const struct colfam_plan *plan,
                       sqlite3_value **argv) {
+  bool told = false;
   lookup->key_count = 0;
   lookup->widened = false;
+  if (names_one_key(plan)) {
+    int rc = encode_key(lookup, plan->equal_count, argv, &told);
+    lookup->by_key = true;
+    if (rc != SQLITE_OK || told) return rc;
+  }
   colfam_ranges_clear(&lookup->ranges);
   int rc = run(lookup, plan, argv);
   if (rc == SQLITE_OK && lookup->widened)
@@ -231,7 +266,7 @@ size_t colfam_lookup_memory(const struct colfam_lookup *lookup) {
   return colfam_strings_memory(&lookup->prefixes) + colfam_strings_memory(&lookup->next) +
          colfam_strings_memory(&lookup->list) + colfam_ranges_memory(&lookup->ranges) +
          colfam_numbers_memory(&lookup->numbers) + lookup->key_slices.capacity +
-         lookup->scratch.capacity;
+         lookup->single_bytes.capacity + lookup->scratch.capacity;
 }
 
 void colfam_lookup_release(struct colfam_lookup *lookup) {
@@ -241,5 +276,6 @@ void colfam_lookup_release(struct colfam_lookup *lookup) {
   colfam_ranges_release(&lookup->ranges);
   colfam_numbers_release(&lookup->numbers);
   kv_buf_release(&lookup->key_slices);
+  kv_buf_release(&lookup->single_bytes);
   kv_buf_release(&lookup->scratch);
 }

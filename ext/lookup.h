@@ -31,6 +31,8 @@ struct colfam_lookup {
   struct colfam_strings list;    /* the values of an IN list, encoded */
   struct colfam_numbers numbers; /* of the list: those that widen */
   struct kv_buf key_slices;      /* kv_slice each */
+  struct kv_slice single;        /* the only key, when it was encoded at once */
+  struct kv_buf single_bytes;
   struct kv_buf scratch;
 };
 /* What the plan asks for with these arguments. No key and no range when nothing can match (a NULL

@@ -283,6 +283,77 @@ START_TEST(statements_of_all_forms) {
 }
 END_TEST
 
+/* ---- One cursor, keys of all kinds in turn */
+
+static const char *const keys_of_all_kinds[] = {
+    "k PRIMARY KEY, v",         "k BLOB PRIMARY KEY, v",
+    "k TEXT PRIMARY KEY, v",    "k TEXT COLLATE NOCASE PRIMARY KEY, v",
+    "k NUMERIC PRIMARY KEY, v", "k REAL PRIMARY KEY, v",
+    "k INT PRIMARY KEY, v",     "k INT COLLATE RTRIM PRIMARY KEY, v",
+    "k PRIMARY KEY DESC, v",    "k TEXT, v, PRIMARY KEY(k, v)",
+};
+
+#define ALL_VALUES                                                                             \
+  "('a'), (7), (NULL), ('7'), (7.0), (x'37'), ('07'), ('A'), (''), (x''), (7.5), ('7.5'), "    \
+  "('a '), (x'6100'), (9007199254740993), (9007199254740992.0), ('9007199254740993'), "        \
+  "(-9223372036854775808), (-9223372036854775808.0), (9223372036854775807), ('1e3'), (1000), " \
+  "(-0.0), (0), ('-0'), (9e999), ('9e999'), (zeroblob(70000)), ('a')"
+
+static const char *const right_sides[] = {
+    "x",
+    "+x",
+    "s",
+    "i",
+    "r",
+    "m",
+    "b",
+    "CAST(x AS TEXT)",
+    "CAST(x AS INTEGER)",
+    "CAST(x AS NUMERIC)",
+    "CAST(x AS BLOB)",
+    "(SELECT x)",
+    "(SELECT i)",
+};
+
+static void ask_for_keys(const char *right) {
+  bothf(db, "SELECT n, @.k, @.v FROM w LEFT JOIN @ ON k = %s ORDER BY n, +@.k", right);
+  bothf(db, "SELECT n, @.k FROM w LEFT JOIN @ ON k IS %s ORDER BY n, +@.k", right);
+  bothf(db, "SELECT n, EXISTS(SELECT 1 FROM @ WHERE k = %s) FROM w ORDER BY n", right);
+  bothf(db, "SELECT n, (SELECT v FROM @ WHERE k = %s AND v > 1) FROM w ORDER BY n", right);
+  bothf(db, "SELECT n, (SELECT count(*) FROM @ WHERE k = %s AND v = n) FROM w ORDER BY n", right);
+  bothf(db, "SELECT n, (SELECT count(*) FROM @ WHERE k IN (%s, 7, 'a')) FROM w ORDER BY n", right);
+  bothf(db, "SELECT count(*) FROM @ WHERE k IN (SELECT %s FROM w)", right);
+  bothf(db, "SELECT n, k FROM w LEFT JOIN @ ON k = %s WHERE k = 7 OR v = 3 ORDER BY n, +k", right);
+}
+
+START_TEST(one_cursor_asks_for_keys_of_all_kinds) {
+  sql_ok(db, "CREATE TABLE w(n INTEGER PRIMARY KEY, x, s TEXT, i INT, r REAL, m NUMERIC, b BLOB);"
+             "INSERT INTO w(x) VALUES " ALL_VALUES ";"
+             "UPDATE w SET s = x, i = x, r = x, m = x, b = x");
+  for (size_t i = 0; i < sizeof keys_of_all_kinds / sizeof *keys_of_all_kinds; i++) {
+    both_create(db, keys_of_all_kinds[i], " WITHOUT ROWID", "");
+    both(db,
+         "INSERT OR IGNORE INTO @(k, v) SELECT x, n FROM w WHERE x IS NOT NULL AND length(x) < 9");
+    for (size_t j = 0; j < sizeof right_sides / sizeof *right_sides; j++)
+      ask_for_keys(right_sides[j]);
+    both_drop(db);
+  }
+}
+END_TEST
+
+START_TEST(one_cursor_asks_for_rowids_of_all_kinds) {
+  sql_ok(db, "CREATE TABLE w(n INTEGER PRIMARY KEY, x, s TEXT, i INT, r REAL, m NUMERIC, b BLOB);"
+             "INSERT INTO w(x) VALUES " ALL_VALUES ";"
+             "DELETE FROM w WHERE x = -9223372036854775808.0;"
+             "UPDATE w SET s = x, i = x, r = x, m = x, b = x");
+  both_create(db, "k INTEGER PRIMARY KEY, v", "", "");
+  both(db, "INSERT INTO @(k, v) VALUES(7, 2), (0, 1), (1000, 3), (9007199254740993, 4), "
+           "(9007199254740992, 5), (9223372036854775807, 6)");
+  for (size_t j = 0; j < sizeof right_sides / sizeof *right_sides; j++)
+    ask_for_keys(right_sides[j]);
+}
+END_TEST
+
 /* ---- Limits of the interface */
 
 /* More constraints than fit a mask of 32 or 64 bits, with keys before and behind them. */
@@ -442,6 +513,8 @@ int main(void) {
   tcase_add_test(tcase, a_damaged_table_is_planned_and_then_fails);
   tcase_add_test(tcase, joins_of_three_tables_in_every_order);
   tcase_add_test(tcase, statements_of_all_forms);
+  tcase_add_test(tcase, one_cursor_asks_for_keys_of_all_kinds);
+  tcase_add_test(tcase, one_cursor_asks_for_rowids_of_all_kinds);
   tcase_add_test(tcase, very_many_constraints);
   tcase_add_test(tcase, columns_beyond_the_63rd);
   tcase_add_test(tcase, absence_and_presence_touch_no_value);
