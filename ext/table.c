@@ -13,9 +13,10 @@
 #include "txn.h"
 
 int colfam_table_data_version(struct colfam_table *table, unsigned *version) {
+  const char *database = table->catalog.database;
   *version = 0;
-  return sqlite3_file_control(table->conn->db, table->catalog.database, SQLITE_FCNTL_DATA_VERSION,
-                              version);
+  if (strcmp(database, "main") == 0) database = NULL; /* the same, and not looked for */
+  return sqlite3_file_control(table->conn->db, database, SQLITE_FCNTL_DATA_VERSION, version);
 }
 
 int colfam_table_pragma(struct colfam_table *table, const char *name, char *text, size_t size,
