@@ -3,8 +3,8 @@
 ** Key columns are bound from the left by = (or IS, or an IN list) as far as it goes; the next one by a lower
 ** and an upper bound. IN lists are taken as a whole. Unusable constraints and unknown operators are left
 ** alone, and so are those with another collation than the key column's: but equality by BINARY, which is
-** stricter than any. None is ever omitted: SQLite tests every row again, since a plan may read more than
-** asked (lookup.h). LIMIT and OFFSET are never consumed.
+** stricter than any. SQLite tests every row again, since a plan may read more than asked (lookup.h), but for
+** a single key column that is compared by number. LIMIT and OFFSET are never consumed.
 **
 ** SQLite derives two bounds from the start of a LIKE or GLOB pattern, a literal text and its successor. These
 ** speak of texts only, although the pattern matches blobs too: two literal bounds that look so are marked
@@ -201,6 +201,15 @@ static void bind_bounds(struct colfam_planner *planner, int position, int *argc)
   }
 }
 
+/* Whether rows that are found have what the term asks for, whatever its right side is. To a numeric column it
+** is a number when it can be one, in the key as in SQLite's comparison; to others it may be either. IS is left
+** to SQLite, and so are keys of several columns, which a list of rows may bind one by one. */
+static bool is_exact(const struct colfam_planner *planner, int term) {
+  if (planner->key_count != 1 || !colfam_planner_is_numeric(planner, 0)) return false;
+  if (colfam_schema_key_part(planner->schema, 0).collation != KV_BINARY) return false;
+  return planner->info->aConstraint[term].op == SQLITE_INDEX_CONSTRAINT_EQ && term < LIST_TERMS_MAX;
+}
+
 static void bind_key(struct colfam_planner *planner) {
   struct colfam_plan *plan = &planner->plan;
   int argc = 0, position = 0;
@@ -212,6 +221,7 @@ static void bind_key(struct colfam_planner *planner) {
       plan->lists |= 1u << position;
     }
     use_term(planner, term, &argc);
+    planner->info->aConstraintUsage[term].omit = is_exact(planner, term);
   }
   plan->equal_count = position;
   if (position < planner->key_count) bind_bounds(planner, position, &argc);

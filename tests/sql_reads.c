@@ -178,6 +178,58 @@ START_TEST(join_order_follows_costs) {
 }
 END_TEST
 
+/* ---- What SQLite tests again */
+
+/* How often the program of a statement asks for a column of a virtual table. */
+static int columns_asked(const char *sql) {
+  sqlite3_stmt *stmt;
+  int count = 0;
+  char *text = sqlite3_mprintf("EXPLAIN %s", sql);
+  ck_assert_msg(sqlite3_prepare_v2(db, text, -1, &stmt, NULL) == SQLITE_OK, "%s: %s", sql,
+                sqlite3_errmsg(db));
+  while (sqlite3_step(stmt) == SQLITE_ROW)
+    count += strcmp((const char *)sqlite3_column_text(stmt, 1), "VColumn") == 0;
+  sqlite3_finalize(stmt);
+  sqlite3_free(text);
+  return count;
+}
+
+START_TEST(single_numeric_keys_are_not_tested_again) {
+  sql_ok(db, "CREATE VIRTUAL TABLE id USING colfam(k INTEGER PRIMARY KEY, v);"
+             "CREATE VIRTUAL TABLE n USING colfam(k NUMERIC PRIMARY KEY, v);"
+             "CREATE VIRTUAL TABLE r USING colfam(k REAL, v, PRIMARY KEY(k DESC));"
+             "CREATE VIRTUAL TABLE c USING colfam(k INT COLLATE NOCASE PRIMARY KEY, v);"
+             "CREATE VIRTUAL TABLE p USING colfam(k INT, j INT, v, PRIMARY KEY(k, j));"
+             "CREATE VIRTUAL TABLE x USING colfam(k TEXT PRIMARY KEY, v);"
+             "CREATE VIRTUAL TABLE b USING colfam(k BLOB PRIMARY KEY, v);");
+  static const struct {
+    const char *where;
+    int columns;
+  } cases[] = {
+      {"id WHERE k = ?1", 0},
+      {"id WHERE rowid = ?1", 0},
+      {"id WHERE ?1 = k", 0},
+      {"id WHERE k IN (?1, ?2, 3)", 0},
+      {"id WHERE k = ?1 AND k = ?2", 1},
+      {"id WHERE k IS ?1", 1},
+      {"id WHERE k > ?1", 1},
+      {"n WHERE k = ?1", 0},
+      {"n WHERE k IN (?1, ?2, 3)", 0},
+      {"n WHERE k = ?1 COLLATE NOCASE", 1},
+      {"r WHERE k = ?1", 0},
+      {"c WHERE k = ?1", 1},
+      {"p WHERE k = ?1 AND j = ?2", 2},
+      {"x WHERE k = ?1", 1},
+      {"b WHERE k = ?1", 1},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char *sql = sqlite3_mprintf("SELECT 1 FROM %s", cases[i].where);
+    ck_assert_msg(columns_asked(sql) == cases[i].columns, "%s: %d", sql, columns_asked(sql));
+    sqlite3_free(sql);
+  }
+}
+END_TEST
+
 /* ---- Counters */
 
 START_TEST(list_of_any_size_is_one_multi_get) {
@@ -480,6 +532,7 @@ int main(void) {
   tcase_add_checked_fixture(tcase, open_database, close_database);
   tcase_add_test(tcase, plans_say_what_is_done);
   tcase_add_test(tcase, join_order_follows_costs);
+  tcase_add_test(tcase, single_numeric_keys_are_not_tested_again);
   tcase_add_test(tcase, list_of_any_size_is_one_multi_get);
   tcase_add_test(tcase, null_and_double_values_of_a_list_are_no_keys);
   tcase_add_test(tcase, absent_keys_read_no_block);
