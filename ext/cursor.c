@@ -16,6 +16,7 @@
 
 #include "engine/kv.h"
 #include "error.h"
+#include "lend.h"
 #include "lookup.h"
 #include "plan.h"
 #include "row.h"
@@ -43,6 +44,7 @@ struct colfam_cursor {
   struct place *places; /* NULL: in key order */
   struct kv_value value;
   bool value_missing; /* exists: the key is there, the value was not fetched */
+  struct colfam_lender lender;
   /* Walk */
   struct colfam_walk walk;
   /* Count */
@@ -89,6 +91,7 @@ static void reset(struct colfam_cursor *cursor) {
 
 static void free_cursor(struct colfam_cursor *cursor) {
   colfam_lookup_release(&cursor->lookup);
+  colfam_lender_release(&cursor->lender);
   sqlite3_free(cursor);
 }
 
@@ -347,17 +350,23 @@ static int row_value(struct colfam_cursor *cursor, struct kv_slice *value) {
   return rc;
 }
 
+/* Of many rows the results are copied: the memory is used again from row to row. */
+static struct colfam_lender *lender_of(struct colfam_cursor *cursor) {
+  return cursor->mode == MODE_KEYS && !cursor->result ? &cursor->lender : NULL;
+}
+
 static int declared_column(struct colfam_cursor *cursor, struct kv_slice key, int column,
                            sqlite3_context *context) {
   bool told;
   struct kv_slice value;
-  int rc = colfam_row_result_of_key(schema_of(cursor), key, column, context, &told);
+  struct colfam_lender *lender = lender_of(cursor);
+  int rc = colfam_row_result_of_key(schema_of(cursor), key, column, lender, context, &told);
   if (rc == SQLITE_OK && !told) {
     bool is_value = schema_of(cursor)->columns[column].value_index >= 0;
     if (is_value && sqlite3_vtab_nochange(context)) return SQLITE_OK;
     rc = row_value(cursor, &value);
     if (rc != SQLITE_OK) return rc;
-    rc = colfam_row_result(schema_of(cursor), key, value, column, context);
+    rc = colfam_row_result(schema_of(cursor), key, value, column, lender, context);
   }
   if (rc != SQLITE_CORRUPT_VTAB) return rc;
   return colfam_vtab_error(vtab_of(cursor), rc, "table %s: column %s of a row is damaged",

@@ -405,8 +405,24 @@ int colfam_rowid_of_key(struct kv_slice key, sqlite3_int64 *rowid) {
 
 /* ---- To SQL values */
 
-static void set_result(sqlite3_context *context, const struct kv_datum *datum) {
-  const char *bytes = datum->bytes.size ? (const char *)datum->bytes.data : "";
+static void set_bytes(struct colfam_lender *lender, sqlite3_context *context,
+                      const struct kv_datum *datum) {
+  size_t size = datum->bytes.size;
+  const void *bytes = size ? (const void *)datum->bytes.data : "";
+  sqlite3_destructor_type destructor = SQLITE_TRANSIENT;
+  uint8_t *lent = lender && size ? colfam_lend(lender, size) : NULL;
+  if (lent) {
+    bytes = memcpy(lent, bytes, size);
+    destructor = colfam_lent_back;
+  }
+  if (datum->type == KV_TEXT)
+    sqlite3_result_text64(context, bytes, size, destructor, SQLITE_UTF8);
+  else
+    sqlite3_result_blob64(context, bytes, size, destructor);
+}
+
+static void set_result(struct colfam_lender *lender, sqlite3_context *context,
+                       const struct kv_datum *datum) {
   switch (datum->type) {
     case KV_NULL:
       sqlite3_result_null(context);
@@ -418,10 +434,8 @@ static void set_result(sqlite3_context *context, const struct kv_datum *datum) {
       sqlite3_result_double(context, datum->real);
       break;
     case KV_TEXT:
-      sqlite3_result_text64(context, bytes, datum->bytes.size, SQLITE_TRANSIENT, SQLITE_UTF8);
-      break;
     case KV_BLOB:
-      sqlite3_result_blob64(context, bytes, datum->bytes.size, SQLITE_TRANSIENT);
+      set_bytes(lender, context, datum);
       break;
   }
 }
@@ -463,7 +477,7 @@ int colfam_row_datum(const struct colfam_schema *schema, struct kv_slice key, st
 }
 
 int colfam_row_result_of_key(const struct colfam_schema *schema, struct kv_slice key, int column,
-                             sqlite3_context *context, bool *told) {
+                             struct colfam_lender *lender, sqlite3_context *context, bool *told) {
   struct kv_datum datum = {.type = KV_NULL};
   struct kv_buf scratch;
   *told = schema->columns[column].value_index < 0;
@@ -472,18 +486,19 @@ int colfam_row_result_of_key(const struct colfam_schema *schema, struct kv_slice
   int rc = column == schema->rowid_column
                ? rowid_datum(key, &datum)
                : key_column_datum(schema, key, NULL, column, &scratch, &datum, told);
-  if (rc == SQLITE_OK && *told) set_result(context, &datum);
+  if (rc == SQLITE_OK && *told) set_result(lender, context, &datum);
   kv_buf_release(&scratch);
   return rc;
 }
 
 int colfam_row_result(const struct colfam_schema *schema, struct kv_slice key,
-                      struct kv_slice value, int column, sqlite3_context *context) {
+                      struct kv_slice value, int column, struct colfam_lender *lender,
+                      sqlite3_context *context) {
   struct kv_datum datum;
   struct kv_buf scratch;
   kv_buf_init(&scratch);
   int rc = colfam_row_datum(schema, key, value, column, &scratch, &datum);
-  if (rc == SQLITE_OK) set_result(context, &datum);
+  if (rc == SQLITE_OK) set_result(lender, context, &datum);
   kv_buf_release(&scratch);
   return rc;
 }

@@ -5,6 +5,7 @@
 #define COLFAM_ROW_H
 
 #include "engine/kv.h"
+#include "lend.h"
 #include "schema.h"
 #include "sqlite_api.h"
 
@@ -49,14 +50,16 @@ int colfam_rowid_of_key(struct kv_slice key, sqlite3_int64 *rowid);
 ** `scratch`, which must be empty. SQLITE_CORRUPT_VTAB when the bytes are no row of this schema. */
 int colfam_row_datum(const struct colfam_schema *schema, struct kv_slice key, struct kv_slice value,
                      int column, struct kv_buf *scratch, struct kv_datum *datum);
-/* Column `column` (declared columns only) of a stored row becomes the context's result; decodes only that
-** column. SQLITE_CORRUPT_VTAB when the bytes are no row of this schema. */
+/* Column `column` (declared columns only) of a stored row becomes the context's result, text and blob in what
+** is lent when there is a lender; decodes only that column. SQLITE_CORRUPT_VTAB when the bytes are no row of
+** this schema. */
 int colfam_row_result(const struct colfam_schema *schema, struct kv_slice key,
-                      struct kv_slice value, int column, sqlite3_context *context);
+                      struct kv_slice value, int column, struct colfam_lender *lender,
+                      sqlite3_context *context);
 /* The same from the key alone. *told is false, and no result set, when the value is needed: for value
 ** columns, for numbers whose exact form (integer or real) and texts whose spelling only the value tells. */
 int colfam_row_result_of_key(const struct colfam_schema *schema, struct kv_slice key, int column,
-                             sqlite3_context *context, bool *told);
+                             struct colfam_lender *lender, sqlite3_context *context, bool *told);
 /* Checks that the bytes are a row of this schema (colfam_check). */
 int colfam_row_check(const struct colfam_schema *schema, struct kv_slice key,
                      struct kv_slice value);

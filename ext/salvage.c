@@ -286,7 +286,7 @@ static int salvage_column(sqlite3_vtab_cursor *base, sqlite3_context *context, i
   const struct colfam_schema *schema = vtab_of(cursor)->schema;
   const struct kv_salvaged *row = &cursor->row;
   if (column < schema->column_count)
-    return colfam_row_result(schema, row->key, row->value, column, context);
+    return colfam_row_result(schema, row->key, row->value, column, NULL, context);
   sqlite3_result_int(context, row->doubtful);
   return SQLITE_OK;
 }

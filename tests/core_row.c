@@ -41,8 +41,8 @@ static void stored(sqlite3_context *context, int argc, sqlite3_value **argv) {
   struct kv_slice key = kv_buf_slice(&row.key), value = kv_buf_slice(&row.value);
   bool told = false;
   if (rc == SQLITE_OK) rc = colfam_row_check(current, key, value);
-  if (rc == SQLITE_OK) rc = colfam_row_result_of_key(current, key, column, context, &told);
-  if (rc == SQLITE_OK && !told) rc = colfam_row_result(current, key, value, column, context);
+  if (rc == SQLITE_OK) rc = colfam_row_result_of_key(current, key, column, NULL, context, &told);
+  if (rc == SQLITE_OK && !told) rc = colfam_row_result(current, key, value, column, NULL, context);
   if (rc != SQLITE_OK) sqlite3_result_error_code(context, rc);
   colfam_row_release(&row);
 }
@@ -259,7 +259,7 @@ static void told(sqlite3_context *context, int argc, sqlite3_value **argv) {
   struct colfam_row row;
   bool is = false;
   ck_assert_int_eq(encode(&row, argv), SQLITE_OK);
-  int rc = colfam_row_result_of_key(current, kv_buf_slice(&row.key), 0, context, &is);
+  int rc = colfam_row_result_of_key(current, kv_buf_slice(&row.key), 0, NULL, context, &is);
   ck_assert_int_eq(rc, SQLITE_OK);
   sqlite3_result_int(context, is);
   colfam_row_release(&row);
@@ -462,7 +462,7 @@ END_TEST
 static void read_all(sqlite3_context *context, struct kv_slice key, struct kv_slice value,
                      bool sound) {
   for (int i = 0; i < current->column_count; i++) {
-    int rc = colfam_row_result(current, key, value, i, context);
+    int rc = colfam_row_result(current, key, value, i, NULL, context);
     ck_assert(rc == SQLITE_OK || rc == SQLITE_CORRUPT_VTAB);
     if (sound) ck_assert_int_eq(rc, SQLITE_OK);
   }

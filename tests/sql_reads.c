@@ -470,6 +470,63 @@ START_TEST(inner_cursor_is_filtered_again_and_again) {
 }
 END_TEST
 
+/* ---- Results of single rows, which SQLite has on loan */
+
+static void make_wide(void) {
+  sql_ok(db,
+         "CREATE VIRTUAL TABLE t USING colfam(k TEXT PRIMARY KEY, a, b, c, d, e);"
+         "CREATE TABLE w(i INTEGER PRIMARY KEY, k);"
+         "WITH RECURSIVE s(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM s WHERE i < 9)"
+         "INSERT INTO w SELECT i, 'k' || i FROM s;"
+         "INSERT INTO t SELECT k, 'a' || i, 'b' || i, 'c' || i, 'd' || i, 'e' || (9 - i) FROM w;"
+         "INSERT INTO t(k, a) SELECT 'long' || i, printf('%.*c', 1020 + i, 'x') FROM w");
+}
+
+START_TEST(values_outlive_the_cursors_that_gave_them) {
+  make_wide();
+  sql_rows(db,
+           "SELECT (SELECT a FROM t WHERE k = 'k1'), (SELECT a FROM t WHERE k = 'k2'),"
+           " (SELECT k FROM t WHERE k = 'k3' AND a > ''), (SELECT b FROM t WHERE k = 'k4'),"
+           " (SELECT a FROM t WHERE k = 'k5'), (SELECT a FROM t WHERE k = 'k6'),"
+           " (SELECT a FROM t WHERE k = 'k7'), (SELECT a FROM t WHERE k = 'k8')",
+           "a1|a2|k3|b4|a5|a6|a7|a8");
+  sql_rows(db, "SELECT k, a, b, c, d, e, k, a FROM t WHERE k = 'k3'", "k3|a3|b3|c3|d3|e6|k3|a3");
+  sql_rows(db, "SELECT t.* FROM w JOIN t ON t.k = w.k WHERE i > 7 ORDER BY t.e",
+           "k9|a9|b9|c9|d9|e0\nk8|a8|b8|c8|d8|e1");
+  sql_rows(db, "SELECT max(t.a), t.b, min(t.k) FROM w LEFT JOIN t ON t.k = w.k", "a9|b1|k1");
+  sql_rows(db, "SELECT group_concat(t.a || t.k) FROM w LEFT JOIN t ON t.k = w.k WHERE i < 4",
+           "a1k1,a2k2,a3k3");
+  sql_rows(db,
+           "SELECT i FROM w WHERE (SELECT a FROM t WHERE k = 'long' || i) IS NOT"
+           " printf('%.*c', 1020 + i, 'x')",
+           "");
+}
+END_TEST
+
+START_TEST(values_stay_while_other_statements_read) {
+  make_wide();
+  sqlite3_stmt *first, *other;
+  sqlite3_prepare_v2(db, "SELECT k, a, b FROM t WHERE k = 'k1'", -1, &first, NULL);
+  sqlite3_prepare_v2(db, "SELECT k, a, b FROM t WHERE k = ?1", -1, &other, NULL);
+  ck_assert_int_eq(sqlite3_step(first), SQLITE_ROW);
+  const char *a = (const char *)sqlite3_column_blob(first, 1);
+  for (int i = 2; i < 9; i++) {
+    char key[16];
+    sqlite3_bind_text(other, 1, sqlite3_snprintf(sizeof key, key, "k%d", i), -1, SQLITE_STATIC);
+    ck_assert_int_eq(sqlite3_step(other), SQLITE_ROW);
+    ck_assert_str_eq((const char *)sqlite3_column_text(other, 0), key);
+    sqlite3_reset(other);
+  }
+  ck_assert_mem_eq(a, "a1", 2);
+  ck_assert_str_eq((const char *)sqlite3_column_text(first, 0), "k1");
+  ck_assert_str_eq((const char *)sqlite3_column_text(first, 2), "b1");
+  sqlite3_finalize(other);
+  sql_ok(db, "DELETE FROM t");
+  ck_assert_str_eq((const char *)sqlite3_column_text(first, 2), "b1");
+  sqlite3_finalize(first);
+}
+END_TEST
+
 /* ---- Big and odd values */
 
 START_TEST(values_of_every_size_come_back) {
@@ -546,6 +603,8 @@ int main(void) {
   tcase_add_loop_test(tcase, cursor_survives_rollback_to, 0, READERS);
   tcase_add_test(tcase, insert_from_the_table_itself);
   tcase_add_test(tcase, inner_cursor_is_filtered_again_and_again);
+  tcase_add_test(tcase, values_outlive_the_cursors_that_gave_them);
+  tcase_add_test(tcase, values_stay_while_other_statements_read);
   tcase_add_test(tcase, values_of_every_size_come_back);
   tcase_add_test(tcase, text_keeps_zero_bytes_and_order);
   tcase_add_test(tcase, damaged_row_ends_the_statement);

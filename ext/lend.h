@@ -1,0 +1,25 @@
+/* Results without copies. SQLite copies a transient result into memory that it allocates for it and frees with
+** the statement: dear for a statement that reads one row. What is lent it takes as it is, and gives back when
+** it lets go of the value, however long after the cursor that is. Thread rule: the connection's. */
+#ifndef COLFAM_LEND_H
+#define COLFAM_LEND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { COLFAM_LENT_COUNT = 4, COLFAM_LENT_BYTES_MAX = 1024 };
+
+struct colfam_lent;
+
+/* Zero-initialise. */
+struct colfam_lender {
+  struct colfam_lent *lent[COLFAM_LENT_COUNT];
+};
+/* `size` bytes, to be filled and set as a result with colfam_lent_back as destructor; NULL when they are too
+** many, when all are lent already, or without memory. */
+uint8_t *colfam_lend(struct colfam_lender *lender, size_t size);
+void colfam_lent_back(void *bytes);
+/* What is still lent is freed when it comes back. */
+void colfam_lender_release(struct colfam_lender *lender);
+
+#endif
