@@ -1,6 +1,6 @@
-/* Results without copies. SQLite copies a transient result into memory that it allocates for it and frees with
-** the statement: dear for a statement that reads one row. What is lent it takes as it is, and gives back when
-** it lets go of the value, however long after the cursor that is. Thread rule: the connection's. */
+/* Results on loan. SQLite copies a transient result into memory that it allocates for it and frees with the
+** statement: dear for a statement that reads one row. What is lent it takes as it is, and gives back when it
+** lets go of the value, however long after the cursor that is. Thread rule: the connection's. */
 #ifndef COLFAM_LEND_H
 #define COLFAM_LEND_H
 

@@ -201,13 +201,13 @@ static void bind_bounds(struct colfam_planner *planner, int position, int *argc)
   }
 }
 
-/* Whether rows that are found have what the term asks for, whatever its right side is. To a numeric column it
-** is a number when it can be one, in the key as in SQLite's comparison; to others it may be either. IS is left
-** to SQLite, and so are keys of several columns, which a list of rows may bind one by one. */
+/* Whether rows that are found have what the term asks for, whatever its right side is. To a numeric column
+** it is a number when it can be one, in the key as in SQLite's comparison; to others it may be either. IS is
+** left to SQLite, and so are keys of several columns, which a list of rows may bind one by one. */
 static bool is_exact(const struct colfam_planner *planner, int term) {
   if (planner->key_count != 1 || !colfam_planner_is_numeric(planner, 0)) return false;
   if (colfam_schema_key_part(planner->schema, 0).collation != KV_BINARY) return false;
-  return planner->info->aConstraint[term].op == SQLITE_INDEX_CONSTRAINT_EQ && term < LIST_TERMS_MAX;
+  return term < LIST_TERMS_MAX && planner->info->aConstraint[term].op == SQLITE_INDEX_CONSTRAINT_EQ;
 }
 
 static void bind_key(struct colfam_planner *planner) {
