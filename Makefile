@@ -196,7 +196,8 @@ check-asan:
 # The programs that start threads; SQLite itself is not watched, its locks are.
 THREADED = $(filter $(notdir $(PROGRAMS)),$(patsubst tests/%.c,%,$(shell \
   grep -lE "pthread_create|sql_use_threads|steps_run" tests/*_*.c)))
-TSAN_BIN = $(filter-out $(if $(QUICK),crash_% sql_short_writers),$(THREADED))
+TSAN_BIN = $(filter-out $(if $(QUICK),crash_% model_busy sql_disk_full sql_interrupt sql_levels sql_permissions \
+  sql_short_writers),$(THREADED))
 check-tsan:
 	$(FEW) LIMIT=3000 $(MAKE) BUILD=$(BUILD)/tsan CFLAGS="-O1 -g" SANITIZE="-fsanitize=thread" programs-run \
 	  ONLY="$(or $(ONLY),$(TSAN_BIN))"

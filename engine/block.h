@@ -55,8 +55,8 @@ enum kv_block_answer { KV_BLOCK_NONE, KV_BLOCK_PUT, KV_BLOCK_DELETED };
 kv_status kv_block_get(const struct kv_block *block, struct kv_slice key, uint64_t hash,
                        enum kv_block_answer *answer, struct kv_slice *value, struct kv_err *err);
 
-/* The same lookup in steps of one load each, of which each asks for the next one's line: many lookups that take
-** their steps in turn overlap their loads. */
+/* The same lookup in steps of one load each, of which each asks for the next one's line: many lookups that
+** take their steps in turn overlap their loads. */
 struct kv_block_search {
   struct kv_block block;
   struct kv_slice key; /* borrowed */

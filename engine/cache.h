@@ -39,8 +39,8 @@ struct kv_cache_content {
   size_t size;
   uint64_t note;
 };
-/* The same for many of one owner; entries[i] for offsets[i]. Each shard is locked once for a group of them, and
-** their loads overlap. */
+/* The same for many of one owner; entries[i] for offsets[i]. Each shard is locked once for a group of them,
+** and their loads overlap. */
 void kv_cache_lookup_many(struct kv_cache *cache, uint64_t owner, const uint64_t *offsets, size_t n,
                           struct kv_cache_entry **entries);
 /* Hands the bytes (ownership passes on success only) to the cache and returns the entry pinned. When

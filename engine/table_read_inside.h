@@ -36,8 +36,8 @@ kv_status kv_table_parts_load(struct kv_table_parts *parts, struct kv_open_file 
                               struct kv_err *err);
 void kv_table_parts_release(struct kv_table_parts *parts);
 
-/* A stored data block that was read for the cache becomes a pinned entry: verified as the cache says, counted,
-** decompressed, parsed. Takes `stored` (from kv_alloc) in any case. */
+/* A stored data block that was read for the cache becomes a pinned entry: verified as the cache says,
+** counted, decompressed, parsed. Takes `stored` (from kv_alloc) in any case. */
 kv_status kv_table_adopt(const struct kv_table *table, uint32_t block, uint8_t *stored,
                          struct kv_cache_entry **entry, struct kv_err *err);
 /* Reads one data block past the cache, always verified; *bytes from kv_alloc. */

@@ -1,9 +1,8 @@
 /* The batched lookup of one table file: one pass over bounds and filter for all keys, keys grouped by data
 ** block (they come sorted, so a block's keys stand together), then rounds of blocks: cache, one grouped
-** read for the blocks that miss, lookups; those in blocks that were there take their steps in turn, OVERLAP at a
-** time, so that their loads overlap. A round's misses are bounded by ROUND_BYTES of stored bytes, so
-** that a list of any length needs bounded memory beside the values it pins.
-** Thread rule: any thread. */
+** read for the blocks that miss, lookups; those in blocks that were there take their steps in turn, OVERLAP
+** at a time, so that their loads overlap. A round's misses are bounded by ROUND_BYTES of stored bytes, so
+** that a list of any length needs bounded memory beside the values it pins. Thread rule: any thread. */
 #include <string.h>
 
 #include "hash.h"
