@@ -2,7 +2,7 @@
 **
 **   entry*                    sorted; {varint shared, varint unshared, varint value_size << 2 | kind,
 **                             unshared key bytes, value bytes}
-**   u32 restart[n]            offsets of entries with shared = 0, every 16th entry, the first at 0
+**   u32 restart[n]            offsets of entries with shared = 0, the first at 0: regions of at most 16
 **   u8 bucket[m]              hash index: the restart of the keys that hash there, EMPTY or COLLISION
 **   u32 n, u32 m
 **
@@ -20,13 +20,15 @@
 #include "mem.h"
 
 #define RESTART_INTERVAL 16
+#define REGION_BYTES 512 /* a region that has so many ends, so that few lines are walked */
+#define REGION_SHARE 16  /* ... and at least so many times what its end costs in shared bytes */
 #define BUCKET_EMPTY 255
 #define BUCKET_COLLISION 254
 #define HASH_RESTARTS_MAX 253
 #define TAIL_BYTES 8 /* restart_count, bucket_count */
 #define KEY_INFO_BYTES 8
 #define LINE_BYTES 64
-#define AHEAD_LINES 4 /* of a region, asked for before it is walked */
+#define AHEAD_LINES 16 /* of a region, asked for before it is walked */
 enum entry_kind { ENTRY_PUT, ENTRY_TOMBSTONE };
 
 /* ---- Builder */
@@ -37,6 +39,8 @@ void kv_block_builder_init(struct kv_block_builder *builder) {
   kv_buf_init(&builder->hashes);
   kv_buf_init(&builder->last_key);
   builder->count = 0;
+  builder->region_start = 0;
+  builder->region_entries = 0;
 }
 
 void kv_block_builder_release(struct kv_block_builder *builder) {
@@ -52,6 +56,8 @@ void kv_block_builder_reset(struct kv_block_builder *builder) {
   kv_buf_clear(&builder->hashes);
   kv_buf_clear(&builder->last_key);
   builder->count = 0;
+  builder->region_start = 0;
+  builder->region_entries = 0;
 }
 
 static uint32_t bucket_count_for(size_t restarts, uint32_t keys) {
@@ -61,6 +67,15 @@ static uint32_t bucket_count_for(size_t restarts, uint32_t keys) {
 
 static uint32_t bucket_of(uint32_t hash, uint32_t bucket_count) {
   return (uint32_t)((uint64_t)hash * bucket_count >> 32);
+}
+
+/* Whether the entry that would share `shared` bytes begins a region. By bytes only as long as the hash index
+** is not at risk. */
+static bool begins_region(const struct kv_block_builder *builder, size_t shared) {
+  if (!builder->count || builder->region_entries == RESTART_INTERVAL) return true;
+  size_t bytes = builder->bytes.size - builder->region_start;
+  return bytes >= REGION_BYTES && bytes / REGION_SHARE >= shared &&
+         builder->restarts.size / 4 < HASH_RESTARTS_MAX / 2;
 }
 
 static kv_status builder_status(const struct kv_block_builder *builder) {
@@ -80,11 +95,12 @@ kv_status kv_block_builder_add(struct kv_block_builder *builder, struct kv_slice
   if (builder->bytes.size > UINT32_MAX || (deleted && value.size)) {
     return kv_fail(err, KV_MISUSE, "block: entry %u does not fit", builder->count);
   }
-  size_t shared = 0;
-  if (builder->count % RESTART_INTERVAL == 0) {
+  size_t shared = kv_slice_shared_prefix(last, key);
+  if (begins_region(builder, shared)) {
+    shared = 0;
+    builder->region_start = builder->bytes.size;
+    builder->region_entries = 0;
     kv_buf_append_u32(&builder->restarts, (uint32_t)builder->bytes.size);
-  } else {
-    shared = kv_slice_shared_prefix(last, key);
   }
   uint32_t restart = (uint32_t)(builder->restarts.size / 4 - 1);
   kv_buf_append_u32(&builder->hashes, (uint32_t)hash);
@@ -102,6 +118,7 @@ kv_status kv_block_builder_add(struct kv_block_builder *builder, struct kv_slice
     kv_buf_append(&builder->last_key, key.data + shared, key.size - shared);
   }
   builder->count++;
+  builder->region_entries++;
   return builder_status(builder) ? kv_fail_nomem(err) : KV_OK;
 }
 
@@ -247,6 +264,23 @@ static size_t restart_end(const struct kv_block *block, uint32_t restart) {
   return restart_offset(block, restart + 1);
 }
 
+/* Asks for the bytes of entries [offset, end), up to AHEAD_LINES of them. */
+static void ask_for(const struct kv_block *block, size_t offset, size_t end) {
+  if (end > block->entries.size) end = block->entries.size;
+  for (int lines = 0; lines < AHEAD_LINES && offset < end; lines++, offset += LINE_BYTES) {
+    kv_prefetch(block->entries.data + offset);
+  }
+}
+
+static void ask_for_region(const struct kv_block *block, uint32_t restart) {
+  ask_for(block, restart_offset(block, restart), restart_end(block, restart));
+}
+
+static void ask_for_key(const struct kv_block *block, uint32_t restart) {
+  size_t offset = restart_offset(block, restart);
+  ask_for(block, offset, offset + 1);
+}
+
 static uint32_t middle_of(uint32_t low, uint32_t high) {
   return low + (high - low) / 2;
 }
@@ -266,12 +300,17 @@ static kv_status halve(const struct kv_block *block, struct kv_slice key, uint32
   return KV_OK;
 }
 
-/* The last restart whose key is <= key, or 0. */
+/* The last restart whose key is <= key, or 0. Either way the next key to compare is already on its way. */
 static kv_status find_restart(const struct kv_block *block, struct kv_slice key, uint32_t *restart,
                               struct kv_err *err) {
   uint32_t low = 0, high = block->restart_count;
   kv_status status = KV_OK;
-  while (high - low > 1 && !status) status = halve(block, key, &low, &high, err);
+  while (high - low > 1 && !status) {
+    uint32_t middle = middle_of(low, high);
+    ask_for_key(block, middle_of(low, middle));
+    ask_for_key(block, middle_of(middle, high));
+    status = halve(block, key, &low, &high, err);
+  }
   *restart = low;
   return status;
 }
@@ -326,7 +365,9 @@ kv_status kv_block_get(const struct kv_block *block, struct kv_slice key, uint64
   kv_status status = read_bucket(block, hash, &restart, err);
   if (status || restart == BUCKET_EMPTY) return status;
   if (restart == BUCKET_COLLISION) status = find_restart(block, key, &restart, err);
-  return status ? status : get_in_region(block, restart, key, answer, value, err);
+  if (status) return status;
+  ask_for_region(block, restart);
+  return get_in_region(block, restart, key, answer, value, err);
 }
 
 /* ---- The same in steps */
@@ -361,13 +402,13 @@ static kv_status step_bucket(struct kv_block_search *search, struct kv_err *err)
 
 /* Asks for the entry that is read next: one to compare, or the region. */
 static void step_restart(struct kv_block_search *search) {
-  const struct kv_block *block = &search->block;
   uint32_t middle = middle_of(search->low, search->high);
-  size_t offset = restart_offset(block, middle);
-  search->step = search->high - search->low > 1 ? KV_SEARCH_ENTRY : KV_SEARCH_DONE;
-  size_t lines = search->step == KV_SEARCH_DONE ? AHEAD_LINES : 1;
-  for (size_t i = 0; i < lines && offset < block->entries.size; i++, offset += LINE_BYTES) {
-    kv_prefetch(block->entries.data + offset);
+  if (search->high - search->low > 1) {
+    ask_for_key(&search->block, middle);
+    search->step = KV_SEARCH_ENTRY;
+  } else {
+    ask_for_region(&search->block, middle);
+    search->step = KV_SEARCH_DONE;
   }
 }
 

@@ -18,6 +18,8 @@ struct kv_block_builder {
   struct kv_buf hashes;   /* u32 hash and u32 restart of every key, for the index */
   struct kv_buf last_key;
   uint32_t count;
+  uint32_t region_entries; /* since the last restart */
+  size_t region_start;
 };
 void kv_block_builder_init(struct kv_block_builder *builder);
 void kv_block_builder_release(struct kv_block_builder *builder);

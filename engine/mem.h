@@ -16,9 +16,11 @@ void *kv_realloc(void *old, size_t count, size_t size);
 /* NULL is allowed. */
 void kv_free(void *memory);
 
-/* Asks the processor for the line at `at`, of which nothing is read: it may be any address. */
+/* Asks the processor for the line at `at`, of which nothing is read: it may be any address. The empty
+** statement is an effect: gcc drops calls of functions that only prefetch. */
 static inline void kv_prefetch(const void *at) {
   __builtin_prefetch(at);
+  __asm__ volatile("");
 }
 
 /* For tests: the nth allocation from now fails (1 = the next), and when `sticky` is not 0 every later

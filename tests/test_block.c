@@ -597,6 +597,42 @@ START_TEST(region_of_more_than_16_entries_is_corrupt) {
 }
 END_TEST
 
+/* A block of n keys of `key_size` bytes that share all but four, with values of `value_size`. */
+static struct kv_block block_of_sizes(struct kv_block_builder *builder, uint32_t n, size_t key_size,
+                                      size_t value_size) {
+  uint8_t key[1024] = {0}, value[1024] = {0};
+  struct kv_block block;
+  struct kv_slice bytes;
+  kv_block_builder_reset(builder);
+  for (uint32_t i = 0; i < n; i++) {
+    for (size_t j = 0; j < 4; j++) key[key_size - 4 + j] = (uint8_t)(i >> (24 - 8 * j));
+    struct kv_slice of_key = kv_slice_of(key, key_size);
+    ok(kv_block_builder_add(builder, of_key, kv_hash_key(of_key), kv_slice_of(value, value_size),
+                            false, &err));
+  }
+  size_t size = kv_block_builder_size(builder);
+  ok(kv_block_builder_finish(builder, &bytes, &err));
+  ck_assert_uint_eq(bytes.size, size);
+  ok(kv_block_init(&block, bytes, &err));
+  return block;
+}
+
+START_TEST(regions_end_early_where_that_is_cheap) {
+  struct kv_block_builder builder;
+  kv_block_builder_init(&builder);
+  ck_assert_uint_eq(block_of_sizes(&builder, 160, 16, 8).restart_count, 10);
+  ck_assert_uint_eq(block_of_sizes(&builder, 160, 16, 125).restart_count, 40);
+  ck_assert_uint_eq(block_of_sizes(&builder, 100, 16, 1000).restart_count, 100);
+  ck_assert_uint_eq(block_of_sizes(&builder, 160, 1000, 100).restart_count, 10);
+  /* by bytes alone it would lose its hash index */
+  struct kv_block long_block = block_of_sizes(&builder, 1800, 16, 600);
+  ck_assert_uint_eq(long_block.bucket_count, 2401);
+  ck_assert_uint_le(long_block.restart_count, 253);
+  ck_assert_uint_gt(long_block.restart_count, 200);
+  kv_block_builder_release(&builder);
+}
+END_TEST
+
 START_TEST(shape_and_bytes_are_the_parsed_block_again) {
   struct item items[40];
   for (size_t n = 1; n <= 40; n += 13) {
@@ -705,6 +741,7 @@ int main(void) {
   tcase_add_test(tests, entries_that_cannot_be_are_corrupt);
   tcase_add_test(tests, region_of_more_than_16_entries_is_corrupt);
   tcase_add_test(tests, tails_that_cannot_be_are_corrupt);
+  tcase_add_test(tests, regions_end_early_where_that_is_cheap);
   tcase_add_test(tests, shape_and_bytes_are_the_parsed_block_again);
   tcase_add_test(tests, hash_index_naming_no_restart_is_corrupt);
   tcase_add_test(tests, every_failing_allocation_is_nomem);
