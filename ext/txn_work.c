@@ -213,6 +213,15 @@ static bool thread_keeps_up(const struct colfam_txn *txn) {
   return colfam_worker_threads() > 0 && !has_many_runs(txn);
 }
 
+/* Commits that go straight into files, one after another, would keep merges from being published: one that
+** finds an empty log is logged when a merge is due, unless it is very large. */
+static bool gives_way(const struct colfam_txn *txn, uint64_t budget) {
+  const struct colfam_table *table = txn->table;
+  if (kv_view_log_bytes(txn->base) > 0 || !kv_view_work(txn->base).merge) return false;
+  if (kv_batch_data_bytes(txn->batch) >= CROWDED_BUDGETS * budget) return false;
+  return !thread_keeps_up(txn) || colfam_jobs_has(table->store, table->catalog.uuid, KV_JOB_MERGE);
+}
+
 static struct due due_work(const struct colfam_txn *txn) {
   uint64_t budget = txn->table->options.kv.memtable_bytes;
   uint64_t bytes = kv_view_log_bytes(txn->base) + kv_batch_data_bytes(txn->batch);
@@ -224,7 +233,7 @@ static struct due due_work(const struct colfam_txn *txn) {
     due.with_batch = writes && txn->jobs->takes_batch;
     due.job = txn->jobs->takes_batch && !colfam_work_takes_batch(txn);
   } else if (writes && !is_crowded(bytes, budget)) {
-    due.with_batch = bytes >= 2 * budget;
+    due.with_batch = bytes >= 2 * budget && !gives_way(txn, budget);
     due.job = due.with_batch || work.flush;
     if (!due.with_batch && work.merge && has_many_runs(txn))
       due = (struct due){true, false, KV_JOB_MERGE};

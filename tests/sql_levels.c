@@ -156,12 +156,28 @@ START_TEST(unfinished_merges_end_with_the_connection) {
 }
 END_TEST
 
+/* Commits that pass twice the budget, which would go straight into files, let merges be published as well. */
+START_TEST(large_commits_keep_few_runs) {
+  for (int i = 0; i < 200; i++) {
+    for (int j = 0; j < 2; j++) {
+      sql_okf(db,
+              "BEGIN; INSERT OR REPLACE INTO %s WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL"
+              " SELECT i + 1 FROM c LIMIT 330) SELECT CAST(printf('%%08d', (i * 7919 + %d) *"
+              " 48271 %% 1000000) AS BLOB), CAST(printf('%%0*d', %d, i) AS BLOB) FROM c; COMMIT",
+              j ? "t" : "o", i * 77, VALUE_BYTES);
+    }
+    ck_assert_int_lt(young_runs(), 45);
+  }
+}
+END_TEST
+
 static void add_case(Suite *suite, const char *name, void (*setup)(void), bool alone) {
   TCase *tests = tcase_create(name);
   tcase_add_checked_fixture(tests, setup, close_db);
   tcase_add_test(tests, random_rows_go_down_level_by_level);
   tcase_add_test(tests, rows_in_the_order_of_their_keys_are_written_twice_at_most);
   tcase_add_test(tests, unfinished_merges_end_with_the_connection);
+  tcase_add_test(tests, large_commits_keep_few_runs);
   if (alone) tcase_add_test(tests, a_commit_does_a_bounded_share);
   if (alone) tcase_add_test(tests, deleted_rows_leave_the_files);
   suite_add_tcase(suite, tests);
