@@ -52,8 +52,8 @@ int sql_load(sqlite3 *db, char **message) {
 }
 
 const char *sql_path(const char *name) {
-  static char paths[4][PATH_MAX];
-  static int next;
+  static _Thread_local char paths[4][PATH_MAX];
+  static _Thread_local int next;
   char *path = paths[next++ % 4];
   snprintf(path, PATH_MAX, "%s/%s", harness_dir(), name);
   return path;

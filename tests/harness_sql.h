@@ -22,7 +22,7 @@ void sql_use_threads(int threads);
 #define FORKS_ARE_FOLLOWED 1
 #endif
 
-/* <harness_dir()>/<name>; good until the fourth next call. */
+/* <harness_dir()>/<name>; good until the thread's fourth next call. */
 const char *sql_path(const char *name);
 /* A read-write connection with the extension loaded; ":memory:" and "" as SQLite means them. With
 ** $COLFAM_DEFENSIVE it is in defensive mode and trusts no schema; $COLFAM_SQLITE is the version it must
