@@ -384,9 +384,13 @@ START_TEST(files_writes_keys_as_sql_literals) {
   sql_rows(db, "SELECT smallest, largest FROM colfam_files('d')", "-9223372036854775808|1.0e+300");
   sql_ok(db, "CREATE VIRTUAL TABLE e USING colfam(a PRIMARY KEY);"
              "INSERT INTO e VALUES(-9e999), (0.1 + 0.2); INSERT INTO e(e) VALUES('flush')");
-  sql_rows(db, "SELECT smallest, largest FROM colfam_files('e')",
-           "-9.0e+999|3.00000000000000044408e-01");
-  sql_rows(db, "SELECT 0.1 + 0.2 = 3.00000000000000044408e-01", "1");
+  sql_rows(db, "SELECT smallest FROM colfam_files('e')", "-9.0e+999");
+  /* the digits are SQLite's, not alike in all versions; read back they are the number */
+  char *largest = sql_query(db, "SELECT largest FROM colfam_files('e')");
+  char *same = sqlite3_mprintf("SELECT 0.1 + 0.2 = %s", largest);
+  sql_rows(db, same, "1");
+  sqlite3_free(same);
+  sqlite3_free(largest);
 }
 END_TEST
 
