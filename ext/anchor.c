@@ -150,7 +150,10 @@ static bool may_read(sqlite3 *db, const char *database) {
   int reserved = 0;
   if (sqlite3_txn_state(db, database) != SQLITE_TXN_NONE) return true;
   if (!sqlite3_get_autocommit(db)) return false;
-  int rc = sqlite3_file_control(db, database, SQLITE_FCNTL_FILE_POINTER, &file);
+  int lock = SQLITE_LOCK_NONE; /* exclusive locking keeps it between transactions */
+  int rc = sqlite3_file_control(db, database, SQLITE_FCNTL_LOCKSTATE, &lock);
+  if (rc == SQLITE_OK && lock > SQLITE_LOCK_SHARED) return true;
+  rc = sqlite3_file_control(db, database, SQLITE_FCNTL_FILE_POINTER, &file);
   if (rc == SQLITE_OK && file && file->pMethods && file->pMethods->xCheckReservedLock)
     rc = file->pMethods->xCheckReservedLock(file, &reserved);
   return rc == SQLITE_OK && !reserved;
