@@ -179,18 +179,12 @@ bool kv_plan_is_live(const struct kv_plan *plan, const struct kv_layout *now) {
   return true;
 }
 
-static bool is_removed(const struct kv_edit *edit, uint64_t id) {
-  for (size_t i = 0; i < edit->removed_count; i++)
-    if (edit->removed[i] == id) return true;
-  return false;
-}
-
 static bool file_overlaps(const struct kv_edit *edit, const struct kv_file_info *file,
                           const struct kv_run *run) {
   struct kv_run overlap =
       kv_run_overlap(run, kv_buf_slice(&file->smallest), kv_buf_slice(&file->largest));
   for (size_t i = 0; i < overlap.file_count; i++)
-    if (!is_removed(edit, kv_sst_info(overlap.files[i])->id)) return true;
+    if (!kv_edit_removes(edit, kv_sst_info(overlap.files[i])->id)) return true;
   return false;
 }
 

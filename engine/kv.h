@@ -193,6 +193,8 @@ struct kv_edit {
   uint64_t flushed_nonce;
   int64_t rows; /* at flushed_seq; -1 unknown */
 };
+/* Whether the file is among the removed ones. */
+bool kv_edit_removes(const struct kv_edit *edit, uint64_t id);
 
 enum kv_job_kind {
   KV_JOB_FLUSH,   /* every memtable of the view becomes one run */

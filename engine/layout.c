@@ -216,7 +216,7 @@ kv_status kv_layout_new(struct kv_family *family, const struct kv_file_info *fil
   return finish(made, status, last_seq, layout, err);
 }
 
-static bool is_removed(const struct kv_edit *edit, uint64_t id) {
+bool kv_edit_removes(const struct kv_edit *edit, uint64_t id) {
   for (size_t i = 0; i < edit->removed_count; i++) {
     if (edit->removed[i] == id) return true;
   }
@@ -229,7 +229,7 @@ static kv_status apply(struct kv_layout *made, const struct kv_layout *base,
   size_t removed = 0;
   for (size_t i = 0; i < base->file_count && status == KV_OK; i++) {
     const struct kv_file_info *file = kv_sst_info(base->files[i]);
-    if (is_removed(edit, file->id))
+    if (kv_edit_removes(edit, file->id))
       removed++;
     else
       status = add_file(made, file, err);

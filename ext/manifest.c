@@ -16,18 +16,12 @@ void colfam_manifest_add(struct colfam_manifest *manifest, const struct kv_file_
   manifest->files++;
 }
 
-static bool is_removed(const struct kv_edit *edit, uint64_t id) {
-  for (size_t i = 0; i < edit->removed_count; i++)
-    if (edit->removed[i] == id) return true;
-  return false;
-}
-
 struct colfam_manifest colfam_manifest_after(const struct kv_view *view,
                                              const struct kv_edit *edit) {
   struct colfam_manifest manifest = {0, 0};
   for (size_t i = 0; i < kv_view_file_count(view); i++) {
     const struct kv_file_info *file = kv_view_file(view, i);
-    if (!is_removed(edit, file->id)) colfam_manifest_add(&manifest, file);
+    if (!kv_edit_removes(edit, file->id)) colfam_manifest_add(&manifest, file);
   }
   for (size_t i = 0; i < edit->added_count; i++) colfam_manifest_add(&manifest, &edit->added[i]);
   return manifest;
