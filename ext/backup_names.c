@@ -69,7 +69,7 @@ static int refuse_all_existing(const struct colfam_backup_names *names, char **m
                                          "-journal",
                                          "-wal",
                                          "-colfam-partial",
-                                         "-colfam-partial" KV_NEW_SUFFIX,
+                                         ("-colfam-partial" KV_NEW_SUFFIX),
                                          "-colfam-partial-journal",
                                          "-colfam-partial-wal"};
   int rc = SQLITE_OK;
