@@ -7,8 +7,8 @@
 #include "compact_pick.h"
 #include "kv.h"
 
-/* File bytes at which an output file is closed and the next begun (four log budgets at least when not set). Before the first
-** step only. */
+/* File bytes at which an output file is closed and the next begun (four log budgets at least when not set).
+** Before the first step only. */
 void kv_job_set_file_bytes(struct kv_job *job, uint64_t bytes);
 
 /* KV_JOB_MERGE, of what was picked and not what is due. */
