@@ -278,6 +278,17 @@ static void free_offers(struct colfam_offer *list) {
   }
 }
 
+bool colfam_store_settle(struct colfam_store *store) {
+  colfam_store_lock();
+  bool last = store->users && !store->users->next && store->users->refs == 1;
+  struct colfam_offer *offers = last ? store->offers : NULL;
+  if (last) store->offers = NULL;
+  colfam_store_unlock();
+  free_offers(offers);
+  if (last) colfam_worker_forget(store);
+  return last;
+}
+
 void colfam_store_close(struct colfam_store *store, const sqlite3 *db, const void *file) {
   if (!store) return;
   colfam_store_lock();

@@ -319,6 +319,8 @@ void colfam_table_free(struct colfam_table *table) {
   *link = table->next;
   colfam_store_unlink_cached(table->store, &table->cached);
   colfam_store_drop_family(table->store, table->family);
+  if (!colfam_conn_is_inherited(table->conn) && colfam_store_settle(table->store))
+    colfam_reclaim_retry(table->store);
   colfam_store_close(table->store, table->conn->db, table->file);
   colfam_catalog_release(&table->catalog);
   sqlite3_free(table);

@@ -192,7 +192,8 @@ class Database:
         self.check(db)
         if rng.randrange(2):
             self.check_directory(db)
-        db.close()
+        else:
+            db.close()
 
     def fail(self, text):
         fail(f"{self.path.name}, killed {self.kill} with the script from {self.started} on: {text}")
@@ -225,11 +226,13 @@ class Database:
             self.fail(f"integrity_check: {sound}")
 
     def check_directory(self, db):
-        """What a commit leaves may need the next one to be gone for good."""
+        """What a commit leaves may need the next one to be gone for good; a merge under way has a file that is
+        not named yet, until the connection ends."""
         db.execute(f"PRAGMA journal_mode = {self.mode}")
         for _ in range(3):
             db.execute("UPDATE t SET v = v WHERE k = -1")
         named = {f"{id:016x}.sst" for (id,) in db.execute("SELECT id FROM t_cffile")}
+        db.close()
         folder = self.path.with_name(self.path.name + "-colfam")
         there = set(os.listdir(folder)) if folder.exists() else set()
         if named != there:

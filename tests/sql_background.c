@@ -107,6 +107,18 @@ START_TEST(locking_becomes_exclusive_and_normal_again) {
 }
 END_TEST
 
+/* Merged anew while the thread reads the files that go. */
+START_TEST(last_connection_leaves_only_named_files) {
+  for (int i = 0; i < 30; i++) {
+    write_rows(100 * i, 70);
+    sql_ok(db, "INSERT INTO t(t) VALUES('compact')");
+    sql_close(db);
+    db = sql_open(sql_path("app.db"));
+    files_agree(db, "t");
+  }
+}
+END_TEST
+
 static sqlite3 *open_exclusively(void) {
   sqlite3 *made;
   ck_assert_int_eq(sqlite3_open_v2(sql_path("app.db"), &made, SQLITE_OPEN_READWRITE, "unix-excl"),
@@ -292,6 +304,7 @@ int main(void) {
   tcase_add_test(tests, journal_modes_are_switched);
   tcase_add_test(tests, log_of_sqlite_is_truncated);
   tcase_add_test(tests, locking_becomes_exclusive_and_normal_again);
+  tcase_add_test(tests, last_connection_leaves_only_named_files);
   tcase_add_test(tests, vfs_unix_excl);
   tcase_add_test(tests, older_copy_over_the_live_database);
   tcase_add_test(tests, older_database_beside_a_newer_directory);
