@@ -34,6 +34,12 @@ kv_status kv_batch_new(struct kv_stats *stats, struct kv_batch **batch, struct k
   return KV_OK;
 }
 
+void kv_batch_order_by(struct kv_batch *batch, const struct kv_comparator *comparator) {
+  const struct kv_comparator *before = batch->entries.comparator;
+  batch->entries.comparator = kv_comparator_ref(comparator);
+  kv_comparator_unref(before);
+}
+
 struct kv_batch *kv_batch_ref(struct kv_batch *batch) {
   batch->refs++;
   return batch;
@@ -44,6 +50,7 @@ void kv_batch_unref(struct kv_batch *batch) {
   kv_order_unref(batch->order);
   kv_order_unref(batch->base_order);
   kv_entries_release(&batch->entries);
+  kv_comparator_unref(batch->entries.comparator);
   kv_arena_release(&batch->arena);
   kv_free(batch);
 }

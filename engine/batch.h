@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "buf.h"
+#include "compare.h"
 #include "iter.h"
 #include "mem.h"
 #include "stats.h"
@@ -30,6 +31,8 @@ struct kv_batch_mark {
 kv_status kv_batch_new(struct kv_stats *stats, struct kv_batch **batch, struct kv_err *err);
 struct kv_batch *kv_batch_ref(struct kv_batch *batch);
 void kv_batch_unref(struct kv_batch *batch);
+/* The order of iterators, before there are any; the batch keeps a reference. NULL: bytewise, as when not said. */
+void kv_batch_order_by(struct kv_batch *batch, const struct kv_comparator *comparator);
 
 /* Copies key and value. rows_delta is added to the batch's row count change and undone with the write.
 ** KV_NOMEM leaves the batch unchanged. KV_MISUSE beyond 2^32-1 writes, a key over KV_KEY_BYTES_MAX or a
@@ -61,8 +64,8 @@ uint64_t kv_batch_version(const struct kv_batch *batch);
 ** holds a reference. */
 kv_status kv_batch_iter(struct kv_batch *batch, struct kv_iter **iter, struct kv_err *err);
 
-/* Appends the live entries, sorted by key, as one log batch (FORMAT.md, Log batch). uuid and seq seed
-** the checksum. */
+/* Appends the live entries as one log batch (FORMAT.md, Log batch), in memcmp order of their keys whatever the
+** batch's own is. uuid and seq seed the checksum. */
 kv_status kv_batch_encode(struct kv_batch *batch, const uint8_t uuid[16], uint64_t seq,
                           struct kv_buf *out, struct kv_err *err);
 

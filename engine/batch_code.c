@@ -50,11 +50,22 @@ static void append_entry(struct kv_buf *out, const struct kv_entry *entry) {
   kv_buf_append(out, entry + 1, entry->key_size + (size_t)entry->value_size);
 }
 
-static kv_status encode(struct kv_batch *batch, const uint8_t uuid[16], uint64_t seq,
-                        const uint64_t *seal, struct kv_buf *out, struct kv_err *err) {
-  const struct kv_order *order;
-  kv_status status = kv_batch_order(batch, &order, err);
-  if (status) return status;
+/* The live entries in memcmp order, so that whoever reads the log needs no comparator; a reference. */
+static kv_status bytewise_order(struct kv_batch *batch, struct kv_order **order,
+                                struct kv_err *err) {
+  if (batch->entries.comparator) {
+    struct kv_entries plain = batch->entries;
+    plain.comparator = NULL;
+    return kv_order_new(&plain, NULL, order, err);
+  }
+  const struct kv_order *own;
+  kv_status status = kv_batch_order(batch, &own, err);
+  if (!status) *order = kv_order_ref(batch->order);
+  return status;
+}
+
+static kv_status append_batch(const struct kv_order *order, const uint8_t uuid[16], uint64_t seq,
+                              const uint64_t *seal, struct kv_buf *out, struct kv_err *err) {
   size_t start = out->size;
   if (kv_buf_reserve(out, encoded_size(order))) return kv_fail_nomem(err);
   kv_buf_append_byte(out, MAGIC | VERSION);
@@ -65,6 +76,16 @@ static kv_status encode(struct kv_batch *batch, const uint8_t uuid[16], uint64_t
   struct kv_slice content = {out->data + start, out->size - start};
   kv_buf_append_u64(out, kv_hash_seeded(content, kv_hash_place(uuid, seq, 0)));
   return KV_OK;
+}
+
+static kv_status encode(struct kv_batch *batch, const uint8_t uuid[16], uint64_t seq,
+                        const uint64_t *seal, struct kv_buf *out, struct kv_err *err) {
+  struct kv_order *order;
+  kv_status status = bytewise_order(batch, &order, err);
+  if (status) return status;
+  status = append_batch(order, uuid, seq, seal, out, err);
+  kv_order_unref(order);
+  return status;
 }
 
 kv_status kv_batch_encode(struct kv_batch *batch, const uint8_t uuid[16], uint64_t seq,

@@ -38,6 +38,7 @@ void kv_block_builder_init(struct kv_block_builder *builder) {
   kv_buf_init(&builder->restarts);
   kv_buf_init(&builder->hashes);
   kv_buf_init(&builder->last_key);
+  builder->comparator = NULL;
   builder->count = 0;
   builder->region_start = 0;
   builder->region_entries = 0;
@@ -89,7 +90,7 @@ static kv_status builder_status(const struct kv_block_builder *builder) {
 kv_status kv_block_builder_add(struct kv_block_builder *builder, struct kv_slice key, uint64_t hash,
                                struct kv_slice value, bool deleted, struct kv_err *err) {
   struct kv_slice last = kv_buf_slice(&builder->last_key);
-  if (builder->count && kv_slice_compare(last, key) >= 0) {
+  if (builder->count && !kv_key_ascends(builder->comparator, last, key)) {
     return kv_fail(err, KV_MISUSE, "block: keys are not ascending at entry %u", builder->count);
   }
   if (builder->bytes.size > UINT32_MAX || (deleted && value.size)) {
@@ -292,7 +293,7 @@ static kv_status halve(const struct kv_block *block, struct kv_slice key, uint32
   struct entry entry;
   kv_status status = read_entry(block, restart_offset(block, middle), 0, &entry, err);
   if (status) return status;
-  if (kv_slice_compare(entry.suffix, key) <= 0) {
+  if (kv_key_compare(block->comparator, entry.suffix, key) <= 0) {
     *low = middle;
   } else {
     *high = middle;
@@ -315,12 +316,20 @@ static kv_status find_restart(const struct kv_block *block, struct kv_slice key,
   return status;
 }
 
+/* Whether a suffix is above the rest of a key, which begins with as many equal bytes and is another. */
+static bool is_above(struct kv_slice suffix, struct kv_slice rest, size_t equal) {
+  if (equal == rest.size) return true;
+  return equal < suffix.size && suffix.data[equal] > rest.data[equal];
+}
+
 /* Walks one region. `matched` is how many bytes of the wanted key the key before had; that key was
-** below it. An entry sharing more with the key before is below too; one sharing less is above. */
+** below it. An entry sharing more with the key before is below too; one sharing less is above. Under a
+** comparator nothing is told by that, but what an entry has in common with the wanted key still is. */
 static kv_status get_in_region(const struct kv_block *block, uint32_t restart, struct kv_slice key,
                                enum kv_block_answer *answer, struct kv_slice *value,
                                struct kv_err *err) {
   size_t offset = restart_offset(block, restart), end = restart_end(block, restart);
+  bool bytewise = !block->comparator;
   size_t matched = 0;
   uint64_t last_size = 0;
   for (int entries = 0; offset < end; entries++) {
@@ -328,7 +337,10 @@ static kv_status get_in_region(const struct kv_block *block, uint32_t restart, s
     kv_status status = read_entry(block, offset, last_size, &entry, err);
     if (status) return status;
     if (entries == RESTART_INTERVAL) return bad_entry(offset, err);
-    if (entry.shared < matched) return KV_OK;
+    if (entry.shared < matched) {
+      if (bytewise) return KV_OK;
+      matched = (size_t)entry.shared;
+    }
     if (entry.shared == matched) {
       struct kv_slice rest = matched ? kv_slice_of(key.data + matched, key.size - matched) : key;
       size_t more = kv_slice_shared_prefix(entry.suffix, rest);
@@ -337,8 +349,7 @@ static kv_status get_in_region(const struct kv_block *block, uint32_t restart, s
         *value = entry.value;
         return KV_OK;
       }
-      if (more == rest.size) return KV_OK;
-      if (more < entry.suffix.size && entry.suffix.data[more] > rest.data[more]) return KV_OK;
+      if (bytewise && is_above(entry.suffix, rest, more)) return KV_OK;
       matched += more;
     }
     last_size = entry.shared + entry.suffix.size;
@@ -503,7 +514,8 @@ kv_status kv_block_cursor_seek(struct kv_block_cursor *cursor, struct kv_slice k
   kv_status status = find_restart(&cursor->block, key, &restart, err);
   if (status) return status;
   status = cursor_to_restart(cursor, restart, err);
-  while (!status && cursor->valid && kv_slice_compare(kv_buf_slice(&cursor->key), key) < 0) {
+  while (!status && cursor->valid &&
+         kv_key_compare(cursor->block.comparator, kv_buf_slice(&cursor->key), key) < 0) {
     status = kv_block_cursor_next(cursor, err);
   }
   return status;

@@ -9,10 +9,12 @@
 #include <stdint.h>
 
 #include "buf.h"
+#include "compare.h"
 #include "iter.h"
 #include "status.h"
 
 struct kv_block_builder {
+  const struct kv_comparator *comparator; /* set after init; NULL: bytewise */
   struct kv_buf bytes;
   struct kv_buf restarts; /* u32 offsets */
   struct kv_buf hashes;   /* u32 hash and u32 restart of every key, for the index */
@@ -40,7 +42,8 @@ struct kv_block {
   const uint8_t *restarts;
   uint32_t restart_count;
   const uint8_t *buckets;
-  uint32_t bucket_count; /* 0: no hash index */
+  uint32_t bucket_count;                  /* 0: no hash index */
+  const struct kv_comparator *comparator; /* NULL, bytewise, unless set afterwards */
 };
 /* Bounds only: entries are checked when walked. KV_CORRUPT. */
 kv_status kv_block_init(struct kv_block *block, struct kv_slice bytes, struct kv_err *err);

@@ -76,13 +76,14 @@ static kv_status check_files(struct check *check, struct kv_err *err) {
 /* ---- Memtables */
 
 /* Walks an iterator; *ordered is false when a key is not above the one before it. */
-static kv_status walk(struct kv_iter *iter, bool *ordered, struct kv_err *err) {
+static kv_status walk(const struct kv_comparator *by, struct kv_iter *iter, bool *ordered,
+                      struct kv_err *err) {
   struct kv_buf last;
   kv_buf_init(&last);
   *ordered = true;
   kv_iter_seek_first(iter);
   for (bool first = true; iter->valid && last.status == KV_OK; first = false) {
-    if (!first && kv_slice_compare(kv_buf_slice(&last), iter->key) >= 0) *ordered = false;
+    if (!first && !kv_key_ascends(by, kv_buf_slice(&last), iter->key)) *ordered = false;
     kv_buf_clear(&last);
     kv_buf_append(&last, iter->key.data, iter->key.size);
     kv_iter_next(iter);
@@ -100,7 +101,7 @@ static kv_status check_memtable(struct check *check, struct kv_memtable *table,
   bool ordered = true;
   memset(&found, 0, sizeof found);
   kv_status status = kv_memtable_iter(table, check->view->log.window, &iter, &found);
-  if (status == KV_OK) status = walk(iter, &ordered, &found);
+  if (status == KV_OK) status = walk(kv_view_comparator(check->view), iter, &ordered, &found);
   kv_iter_free(iter);
   if (status == KV_OK && !ordered)
     status = kv_fail(&found, KV_CORRUPT, "memtable %llu: keys do not ascend",

@@ -117,7 +117,7 @@ static kv_status open_input(struct kv_job *job, struct kv_err *err) {
   if (!inputs) return kv_fail_nomem(err);
   kv_status status = open_inputs(job, inputs, &count, err);
   if (status == KV_OK) {
-    status = kv_merge_new(inputs, count, &job->input, err);
+    status = kv_merge_new(inputs, count, kv_view_comparator(job->view), &job->input, err);
   } else {
     for (size_t i = 0; i < count; i++) kv_iter_free(inputs[i]);
   }

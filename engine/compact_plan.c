@@ -62,13 +62,14 @@ kv_status kv_plan_all(struct kv_plan *plan, const struct kv_layout *layout, stru
 /* The keys that the plan reads lie between these. */
 static void find_hull(const struct kv_plan *plan, struct kv_slice *smallest,
                       struct kv_slice *largest) {
+  const struct kv_comparator *by = plan->parts[0].comparator;
   *smallest = kv_run_smallest(&plan->parts[0]);
   *largest = kv_run_largest(&plan->parts[0]);
   for (size_t i = 1; i < plan->count; i++) {
     struct kv_slice low = kv_run_smallest(&plan->parts[i]);
     struct kv_slice high = kv_run_largest(&plan->parts[i]);
-    if (kv_slice_compare(low, *smallest) < 0) *smallest = low;
-    if (kv_slice_compare(high, *largest) > 0) *largest = high;
+    if (kv_key_compare(by, low, *smallest) < 0) *smallest = low;
+    if (kv_key_compare(by, high, *largest) > 0) *largest = high;
   }
 }
 

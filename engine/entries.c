@@ -307,7 +307,9 @@ static void free_index(struct kv_entries *entries) {
 void kv_entries_release(struct kv_entries *entries) {
   free_index(entries);
   for (uint32_t i = 0; i < KV_ENTRY_BLOCKS; i++) kv_free(entries->blocks[i]);
+  const struct kv_comparator *comparator = entries->comparator;
   kv_entries_init(entries);
+  entries->comparator = comparator;
 }
 
 uint32_t kv_entries_find(const struct kv_entries *entries, struct kv_slice key, uint32_t tag) {

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "buf.h"
+#include "compare.h"
 #include "status.h"
 
 #define KV_NO_POSITION UINT32_MAX
@@ -47,6 +48,7 @@ void kv_entry_fill(struct kv_entry *entry, uint64_t hash, struct kv_slice key,
 
 struct kv_entry_segment;
 struct kv_entries {
+  const struct kv_comparator *comparator;    /* borrowed; set by the owner, who keeps it */
   struct kv_entry **blocks[KV_ENTRY_BLOCKS]; /* position -> entry */
   uint32_t count;                            /* positions in use */
   uint32_t limit;                            /* most positions; lowered by tests only */

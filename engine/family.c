@@ -64,6 +64,7 @@ static kv_status check_options(const struct kv_options *options, struct kv_err *
 
 static void family_free(struct kv_family *family) {
   kv_log_free(family->log);
+  kv_comparator_unref(family->config.comparator);
   if (family->cache) kv_cache_unref(family->cache);
   if (family->lock) kv_mutex_free(family->lock);
   if (family->removing) kv_mutex_free(family->removing);
@@ -95,6 +96,7 @@ static void set_table_config(struct kv_family *family, const struct kv_family_co
   table->compression_level = config->options.compression_level;
   table->filter_bits = config->options.filter_bits;
   table->block_bytes = config->options.block_bytes;
+  table->comparator = kv_comparator_ref(config->comparator);
 }
 
 static kv_status family_init(struct kv_family *family, const struct kv_family_config *config,
@@ -109,7 +111,8 @@ static kv_status family_init(struct kv_family *family, const struct kv_family_co
   kv_status status = copy_paths(family, config, err);
   if (status == KV_OK) status = kv_mutex_new(&family->lock, err);
   if (status == KV_OK) status = kv_mutex_new(&family->removing, err);
-  if (status == KV_OK) status = kv_log_new(config->uuid, &family->stats, &family->log, err);
+  if (status == KV_OK)
+    status = kv_log_new(config->uuid, config->comparator, &family->stats, &family->log, err);
   if (status == KV_OK) set_table_config(family, config);
   return status;
 }
@@ -165,6 +168,10 @@ struct kv_log *kv_family_log(struct kv_family *family) {
 
 const struct kv_table_config *kv_family_table_config(struct kv_family *family) {
   return &family->config;
+}
+
+const struct kv_comparator *kv_family_comparator(const struct kv_family *family) {
+  return family->config.comparator;
 }
 
 struct kv_cache *kv_family_cache(struct kv_family *family) {
@@ -284,6 +291,10 @@ void kv_family_sst_unref(struct kv_family *family, struct kv_sst *sst) {
 
 const struct kv_file_info *kv_sst_info(const struct kv_sst *sst) {
   return &sst->info;
+}
+
+const struct kv_comparator *kv_sst_comparator(const struct kv_sst *sst) {
+  return sst->family->config.comparator;
 }
 
 static kv_status sst_open(struct kv_sst *sst, struct kv_err *err) {

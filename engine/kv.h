@@ -20,6 +20,7 @@
 #include "build.h"
 #include "cache.h"
 #include "code.h"
+#include "compare.h"
 #include "copy.h"
 #include "env.h"
 #include "hash.h"
@@ -46,7 +47,8 @@ struct kv_family_config {
   const char *like_path; /* the database file, whose mode files take, or NULL; copied */
   uint8_t uuid[16];      /* of this table */
   struct kv_options options;
-  struct kv_cache *cache; /* takes a reference */
+  struct kv_cache *cache;                 /* takes a reference */
+  const struct kv_comparator *comparator; /* the order of keys; NULL: bytewise. Takes a reference */
 };
 
 struct kv_family;
@@ -56,6 +58,7 @@ kv_status kv_family_new(const struct kv_family_config *config, struct kv_family 
 struct kv_family *kv_family_ref(struct kv_family *family);
 void kv_family_unref(struct kv_family *family);
 struct kv_stats *kv_family_stats(struct kv_family *family);
+const struct kv_comparator *kv_family_comparator(const struct kv_family *family);
 /* A copy of the options / new options for jobs that start later. */
 struct kv_options kv_family_options(struct kv_family *family);
 void kv_family_set_options(struct kv_family *family, const struct kv_options *options);
@@ -135,7 +138,7 @@ kv_status kv_get(struct kv_view *view, struct kv_batch *batch, struct kv_slice k
 
 /* The answers of a multi-get: one owner object, values pinned, not copied. */
 struct kv_result;
-/* n keys, sorted ascending and distinct (else KV_MISUSE); keys are not kept. */
+/* n keys, ascending in the family's order and distinct (else KV_MISUSE); keys are not kept. */
 kv_status kv_multi_get(struct kv_view *view, struct kv_batch *batch, const struct kv_slice *keys,
                        size_t n, struct kv_result **result, struct kv_err *err);
 /* Whether keys[index] was found, and its value, borrowed until free. */
@@ -159,7 +162,7 @@ kv_status kv_exists(struct kv_view *view, struct kv_batch *batch, struct kv_slic
 ** is fixed when opened. */
 struct kv_scan;
 struct kv_bounds {
-  struct kv_slice lower; /* empty = from the first key */
+  struct kv_slice lower; /* empty = from the first key; both in the family's order */
   struct kv_slice upper; /* used when has_upper */
   bool has_upper;
 };

@@ -13,7 +13,8 @@ size_t kv_run_lower_bound(const struct kv_run *run, struct kv_slice key) {
   size_t high = run->file_count;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (kv_slice_compare(kv_buf_slice(&kv_sst_info(run->files[middle])->largest), key) < 0)
+    if (kv_key_compare(run->comparator, kv_buf_slice(&kv_sst_info(run->files[middle])->largest),
+                       key) < 0)
       low = middle + 1;
     else
       high = middle;
@@ -25,7 +26,8 @@ struct kv_sst *kv_run_find(const struct kv_run *run, struct kv_slice key) {
   size_t at = kv_run_lower_bound(run, key);
   if (at == run->file_count) return NULL;
   const struct kv_file_info *file = kv_sst_info(run->files[at]);
-  return kv_slice_compare(key, kv_buf_slice(&file->smallest)) < 0 ? NULL : run->files[at];
+  return kv_key_compare(run->comparator, key, kv_buf_slice(&file->smallest)) < 0 ? NULL
+                                                                                 : run->files[at];
 }
 
 struct kv_run kv_run_overlap(const struct kv_run *run, struct kv_slice smallest,
@@ -34,7 +36,8 @@ struct kv_run kv_run_overlap(const struct kv_run *run, struct kv_slice smallest,
   size_t end = kv_run_lower_bound(run, largest);
   struct kv_run overlap = *run;
   if (end < run->file_count &&
-      kv_slice_compare(kv_buf_slice(&kv_sst_info(run->files[end])->smallest), largest) <= 0)
+      kv_key_compare(run->comparator, kv_buf_slice(&kv_sst_info(run->files[end])->smallest),
+                     largest) <= 0)
     end++;
   overlap.files += first;
   overlap.file_count = end > first ? end - first : 0;
@@ -114,15 +117,17 @@ static int compare_files(const void *left, const void *right) {
   const struct kv_file_info *b = kv_sst_info(*(struct kv_sst *const *)right);
   int runs = compare_runs(a, b);
   if (runs != 0) return runs;
-  return kv_slice_compare(kv_buf_slice(&a->smallest), kv_buf_slice(&b->smallest));
+  return kv_key_compare(kv_sst_comparator(*(struct kv_sst *const *)left),
+                        kv_buf_slice(&a->smallest), kv_buf_slice(&b->smallest));
 }
 
-static kv_status check_file(const struct kv_file_info *file, uint64_t last_seq,
-                            struct kv_err *err) {
+static kv_status check_file(const struct kv_comparator *by, const struct kv_file_info *file,
+                            uint64_t last_seq, struct kv_err *err) {
   unsigned long long id = file->id;
   if (id == 0 || file->id >> 63)
     return kv_fail(err, KV_CORRUPT, "manifest: %016llx is no file id", id);
-  if (kv_slice_compare(kv_buf_slice(&file->smallest), kv_buf_slice(&file->largest)) > 0)
+  struct kv_slice smallest = kv_buf_slice(&file->smallest), largest = kv_buf_slice(&file->largest);
+  if (!kv_slice_equal(smallest, largest) && !kv_key_ascends(by, smallest, largest))
     return kv_fail(err, KV_CORRUPT,
                    "manifest: table file %016llx has its smallest key above its "
                    "largest",
@@ -135,12 +140,12 @@ static kv_status check_file(const struct kv_file_info *file, uint64_t last_seq,
 }
 
 /* Two neighbours of one run. */
-static kv_status check_pair(const struct kv_file_info *a, const struct kv_file_info *b,
-                            struct kv_err *err) {
+static kv_status check_pair(const struct kv_comparator *by, const struct kv_file_info *a,
+                            const struct kv_file_info *b, struct kv_err *err) {
   unsigned long long left = a->id;
   unsigned long long right = b->id;
   if (left == right) return kv_fail(err, KV_CORRUPT, "manifest: file %016llx is named twice", left);
-  if (kv_slice_compare(kv_buf_slice(&a->largest), kv_buf_slice(&b->smallest)) >= 0)
+  if (!kv_key_ascends(by, kv_buf_slice(&a->largest), kv_buf_slice(&b->smallest)))
     return kv_fail(err, KV_CORRUPT, "manifest: files %016llx and %016llx of one run overlap", left,
                    right);
   return KV_OK;
@@ -159,7 +164,9 @@ static kv_status check_depth(const struct kv_file_info *young, const struct kv_f
 
 static void begin_run(struct kv_layout *layout, size_t file, const struct kv_file_info *info) {
   layout->runs[layout->run_count] =
-      (struct kv_run){.files = layout->files + file, .level = info->level};
+      (struct kv_run){.files = layout->files + file,
+                      .level = info->level,
+                      .comparator = kv_family_comparator(layout->family)};
   layout->sizes[layout->run_count++] = (struct kv_run_size){.level = info->level};
 }
 
@@ -178,6 +185,7 @@ static void count_file(struct kv_layout *layout, const struct kv_file_info *info
 /* Sorts the files, proves the total order and cuts them into runs. */
 static kv_status arrange(struct kv_layout *layout, uint64_t last_seq, struct kv_err *err) {
   kv_status status = KV_OK;
+  const struct kv_comparator *by = kv_family_comparator(layout->family);
   const struct kv_file_info *before = NULL;
   const struct kv_file_info *young = NULL; /* of the oldest run of level 0 */
   if (layout->file_count)
@@ -185,8 +193,8 @@ static kv_status arrange(struct kv_layout *layout, uint64_t last_seq, struct kv_
   for (size_t i = 0; i < layout->file_count && status == KV_OK; i++) {
     const struct kv_file_info *file = kv_sst_info(layout->files[i]);
     bool same_run = before && compare_runs(before, file) == 0;
-    status = check_file(file, last_seq, err);
-    if (status == KV_OK && same_run) status = check_pair(before, file, err);
+    status = check_file(by, file, last_seq, err);
+    if (status == KV_OK && same_run) status = check_pair(by, before, file, err);
     if (file->level == 0) young = file;
     if (status == KV_OK && young && file->level) status = check_depth(young, file, err);
     if (!same_run) begin_run(layout, i, file);

@@ -19,6 +19,7 @@
 ** references are counted under the family's lock. */
 struct kv_sst;
 const struct kv_file_info *kv_sst_info(const struct kv_sst *sst);
+const struct kv_comparator *kv_sst_comparator(const struct kv_sst *sst); /* the family's */
 /* Opens it when first touched; the table lives as long as the sst. */
 kv_status kv_sst_table(struct kv_sst *sst, struct kv_table **table, struct kv_err *err);
 
@@ -36,7 +37,8 @@ struct kv_run {
   struct kv_sst **files;
   size_t file_count;
   uint32_t level;
-  uint64_t seq; /* the newest commit that any of its files covers */
+  uint64_t seq;                           /* the newest commit that any of its files covers */
+  const struct kv_comparator *comparator; /* the family's */
 };
 /* The file of a run whose [smallest, largest] may hold the key, or NULL. */
 struct kv_sst *kv_run_find(const struct kv_run *run, struct kv_slice key);

@@ -32,6 +32,7 @@
 
 struct kv_log {
   uint8_t uuid[16];
+  const struct kv_comparator *comparator;
   struct kv_stats *stats; /* may be NULL */
   struct kv_mutex *mutex; /* guards all that follows */
   struct kv_chain chain;
@@ -39,8 +40,8 @@ struct kv_log {
   unsigned private_run; /* private reads since the shared chain served one */
 };
 
-kv_status kv_log_new(const uint8_t uuid[16], struct kv_stats *stats, struct kv_log **log,
-                     struct kv_err *err) {
+kv_status kv_log_new(const uint8_t uuid[16], const struct kv_comparator *comparator,
+                     struct kv_stats *stats, struct kv_log **log, struct kv_err *err) {
   struct kv_log *made = kv_alloc_zero(1, sizeof *made);
   if (!made) return kv_fail_nomem(err);
   kv_status status = kv_mutex_new(&made->mutex, err);
@@ -50,7 +51,8 @@ kv_status kv_log_new(const uint8_t uuid[16], struct kv_stats *stats, struct kv_l
   }
   memcpy(made->uuid, uuid, sizeof made->uuid);
   made->stats = stats;
-  kv_chain_init(&made->chain, 0);
+  made->comparator = comparator;
+  kv_chain_init(&made->chain, comparator, 0);
   *log = made;
   return KV_OK;
 }
@@ -145,7 +147,7 @@ static kv_status use_whole(struct kv_log *log, const struct kv_log_state *state,
                            const struct kv_log_source *source, bool share, uint64_t changes,
                            struct kv_log_window *window, struct kv_err *err) {
   struct kv_chain chain;
-  kv_chain_init(&chain, state->flushed_seq);
+  kv_chain_init(&chain, log->comparator, state->flushed_seq);
   kv_status status = read_whole(log, state, source, &chain, err);
   if (!status) {
     kv_mutex_lock(log->mutex);
@@ -367,7 +369,7 @@ static kv_status begin_own(struct kv_log *log, const struct kv_log_state *state,
                            const struct kv_log_row *row, struct kv_log_window *window,
                            struct kv_err *err) {
   struct kv_chain chain;
-  kv_chain_init(&chain, row->seq - 1);
+  kv_chain_init(&chain, log->comparator, row->seq - 1);
   kv_status status = add_own(log, &chain, state, row, window, err);
   if (!status) swap_chain(log, &chain);
   kv_chain_release(&chain);

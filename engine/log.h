@@ -58,8 +58,9 @@ struct kv_log_window {
 void kv_log_window_release(struct kv_log_window *window);
 
 struct kv_log;
-kv_status kv_log_new(const uint8_t uuid[16], struct kv_stats *stats, struct kv_log **log,
-                     struct kv_err *err);
+/* The comparator is borrowed. */
+kv_status kv_log_new(const uint8_t uuid[16], const struct kv_comparator *comparator,
+                     struct kv_stats *stats, struct kv_log **log, struct kv_err *err);
 void kv_log_free(struct kv_log *log);
 
 /* Fills *window for a snapshot, asking `source` only for the rows not yet held. KV_CORRUPT when a row of

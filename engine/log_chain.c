@@ -14,15 +14,16 @@
 #define ROWS_FIRST ((size_t)16)
 #define PARTS_FIRST ((size_t)4)
 
-void kv_chain_init(struct kv_chain *chain, uint64_t base_seq) {
-  *chain = (struct kv_chain){.base_seq = base_seq};
+void kv_chain_init(struct kv_chain *chain, const struct kv_comparator *comparator,
+                   uint64_t base_seq) {
+  *chain = (struct kv_chain){.comparator = comparator, .base_seq = base_seq};
 }
 
 void kv_chain_release(struct kv_chain *chain) {
   for (size_t i = 0; i < chain->part_count; i++) kv_memtable_unref(chain->parts[i].table);
   kv_free(chain->parts);
   kv_free(chain->rows);
-  kv_chain_init(chain, 0);
+  kv_chain_init(chain, chain->comparator, 0);
 }
 
 uint64_t kv_chain_last(const struct kv_chain *chain) {
@@ -99,7 +100,7 @@ static kv_status check_row(const struct kv_chain *chain, const struct kv_log_row
 static kv_status add_part(struct kv_chain *chain, const struct kv_log_row *row,
                           const uint8_t uuid[16], struct kv_err *err) {
   struct kv_memtable *table;
-  kv_status status = kv_memtable_new(row->gen, &table, err);
+  kv_status status = kv_memtable_new(row->gen, chain->comparator, &table, err);
   if (status) return status;
   status = kv_memtable_add(table, row->seq, row->batch, uuid, err);
   if (status) {

@@ -24,6 +24,7 @@ struct kv_chain_part {
   uint64_t first_seq;
 };
 struct kv_chain {
+  const struct kv_comparator *comparator; /* of the memtables; borrowed */
   uint64_t base_seq;
   uint64_t base_bytes;       /* bytes_end of row base_seq */
   struct kv_chain_row *rows; /* rows[i] is commit base_seq + 1 + i */
@@ -34,7 +35,8 @@ struct kv_chain {
   size_t part_capacity;
 };
 
-void kv_chain_init(struct kv_chain *chain, uint64_t base_seq);
+void kv_chain_init(struct kv_chain *chain, const struct kv_comparator *comparator,
+                   uint64_t base_seq);
 void kv_chain_release(struct kv_chain *chain);
 uint64_t kv_chain_last(const struct kv_chain *chain);
 /* Whether commit `seq` is in memory and is the one that the nonce names. */

@@ -33,7 +33,8 @@ struct kv_memtable {
   uint64_t last_seq;
 };
 
-kv_status kv_memtable_new(uint64_t gen, struct kv_memtable **table, struct kv_err *err) {
+kv_status kv_memtable_new(uint64_t gen, const struct kv_comparator *comparator,
+                          struct kv_memtable **table, struct kv_err *err) {
   struct kv_memtable *made = kv_alloc_zero(1, sizeof *made);
   if (!made) return kv_fail_nomem(err);
   kv_status status = kv_mutex_new(&made->mutex, err);
@@ -45,6 +46,7 @@ kv_status kv_memtable_new(uint64_t gen, struct kv_memtable **table, struct kv_er
   made->gen = gen;
   kv_arena_init(&made->arena);
   kv_entries_init(&made->entries);
+  made->entries.comparator = comparator;
   *table = made;
   return KV_OK;
 }

@@ -12,6 +12,7 @@
 
 #include "batch.h"
 #include "buf.h"
+#include "compare.h"
 #include "iter.h"
 #include "status.h"
 
@@ -23,7 +24,9 @@ struct kv_window {
   uint64_t upper_seq;
 };
 
-kv_status kv_memtable_new(uint64_t gen, struct kv_memtable **table, struct kv_err *err);
+/* The comparator is borrowed. */
+kv_status kv_memtable_new(uint64_t gen, const struct kv_comparator *comparator,
+                          struct kv_memtable **table, struct kv_err *err);
 struct kv_memtable *kv_memtable_ref(struct kv_memtable *table);
 void kv_memtable_unref(struct kv_memtable *table);
 

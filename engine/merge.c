@@ -17,6 +17,7 @@
 
 struct merge {
   struct kv_iter base;
+  const struct kv_comparator *comparator;
   struct kv_iter **sources; /* newest first, owned */
   size_t source_count;
   size_t *heap; /* indices of sources; room for all */
@@ -34,7 +35,7 @@ static void fail(struct merge *merge, const struct kv_iter *source) {
 
 /* Whether source a is to be shown before source b. */
 static bool before(const struct merge *merge, size_t a, size_t b) {
-  int order = kv_slice_compare(merge->sources[a]->key, merge->sources[b]->key);
+  int order = kv_key_compare(merge->comparator, merge->sources[a]->key, merge->sources[b]->key);
   if (order == 0) return a < b;
   return merge->backward ? order > 0 : order < 0;
 }
@@ -220,8 +221,8 @@ static struct merge *merge_alloc(size_t n) {
   return NULL;
 }
 
-kv_status kv_merge_new(struct kv_iter **sources, size_t n, struct kv_iter **iter,
-                       struct kv_err *err) {
+kv_status kv_merge_new(struct kv_iter **sources, size_t n, const struct kv_comparator *comparator,
+                       struct kv_iter **iter, struct kv_err *err) {
   *iter = NULL;
   if (n == 1) {
     *iter = sources[0];
@@ -234,6 +235,7 @@ kv_status kv_merge_new(struct kv_iter **sources, size_t n, struct kv_iter **iter
   }
   for (size_t i = 0; i < n; i++) merge->sources[i] = sources[i];
   merge->source_count = n;
+  merge->comparator = comparator;
   *iter = &merge->base;
   return KV_OK;
 }

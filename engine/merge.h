@@ -6,11 +6,13 @@
 
 #include <stddef.h>
 
+#include "compare.h"
 #include "iter.h"
 #include "status.h"
 
-/* sources[0] is the newest. Takes the sources over (they are freed with the merge, and on failure too). */
-kv_status kv_merge_new(struct kv_iter **sources, size_t n, struct kv_iter **iter,
-                       struct kv_err *err);
+/* sources[0] is the newest. Takes the sources over (they are freed with the merge, and on failure too). The
+** comparator is borrowed. */
+kv_status kv_merge_new(struct kv_iter **sources, size_t n, const struct kv_comparator *comparator,
+                       struct kv_iter **iter, struct kv_err *err);
 
 #endif

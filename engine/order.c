@@ -16,29 +16,36 @@
 
 /* ---- Sorting */
 
-static int compare(const struct kv_order_item *a, const struct kv_order_item *b) {
-  if (a->prefix != b->prefix) return a->prefix < b->prefix ? -1 : 1;
-  return kv_slice_compare(kv_entry_key(a->entry), kv_entry_key(b->entry));
+/* What stands for a key in most comparisons; under a comparator nothing can. */
+static uint64_t prefix_of(const struct kv_comparator *by, struct kv_slice key) {
+  return by ? 0 : kv_prefix64(key);
 }
 
-static void sort_run(struct kv_order_item *items, size_t count) {
+static int compare(const struct kv_comparator *by, const struct kv_order_item *a,
+                   const struct kv_order_item *b) {
+  if (a->prefix != b->prefix) return a->prefix < b->prefix ? -1 : 1;
+  return kv_key_compare(by, kv_entry_key(a->entry), kv_entry_key(b->entry));
+}
+
+static void sort_run(const struct kv_comparator *by, struct kv_order_item *items, size_t count) {
   for (size_t i = 1; i < count; i++) {
     struct kv_order_item item = items[i];
     size_t at = i;
-    for (; at > 0 && compare(&items[at - 1], &item) > 0; at--) items[at] = items[at - 1];
+    for (; at > 0 && compare(by, &items[at - 1], &item) > 0; at--) items[at] = items[at - 1];
     items[at] = item;
   }
 }
 
 /* Merges [0, middle) and [middle, count) of `from` into `into`, of equals the first half's first. */
-static void merge_halves(const struct kv_order_item *from, size_t middle, size_t count,
-                         struct kv_order_item *into) {
-  if (middle >= count || compare(&from[middle - 1], &from[middle]) <= 0) {
+static void merge_halves(const struct kv_comparator *by, const struct kv_order_item *from,
+                         size_t middle, size_t count, struct kv_order_item *into) {
+  if (middle >= count || compare(by, &from[middle - 1], &from[middle]) <= 0) {
     memcpy(into, from, count * sizeof *into);
     return;
   }
   size_t a = 0, b = middle;
-  while (a < middle && b < count) *into++ = compare(&from[b], &from[a]) < 0 ? from[b++] : from[a++];
+  while (a < middle && b < count)
+    *into++ = compare(by, &from[b], &from[a]) < 0 ? from[b++] : from[a++];
   if (a < middle) memcpy(into, from + a, (middle - a) * sizeof *into);
   if (b < count) memcpy(into, from + b, (count - b) * sizeof *into);
 }
@@ -48,13 +55,14 @@ static size_t least(size_t a, size_t b) {
 }
 
 /* Sorts items[0, count) with as much scratch; returns which of the two holds the result. */
-static struct kv_order_item *sort(struct kv_order_item *items, size_t count,
-                                  struct kv_order_item *scratch) {
-  for (size_t i = 0; i < count; i += RUN_ITEMS) sort_run(items + i, least(RUN_ITEMS, count - i));
+static struct kv_order_item *sort(const struct kv_comparator *by, struct kv_order_item *items,
+                                  size_t count, struct kv_order_item *scratch) {
+  for (size_t i = 0; i < count; i += RUN_ITEMS)
+    sort_run(by, items + i, least(RUN_ITEMS, count - i));
   for (size_t width = RUN_ITEMS; width < count; width *= 2) {
     for (size_t i = 0; i < count; i += 2 * width) {
       size_t n = least(2 * width, count - i);
-      merge_halves(items + i, least(width, n), n, scratch + i);
+      merge_halves(by, items + i, least(width, n), n, scratch + i);
     }
     struct kv_order_item *sorted = scratch;
     scratch = items;
@@ -64,10 +72,11 @@ static struct kv_order_item *sort(struct kv_order_item *items, size_t count,
 }
 
 /* Of equal neighbours keeps the last; returns how many are left. */
-static size_t keep_newest(struct kv_order_item *items, size_t count) {
+static size_t keep_newest(const struct kv_comparator *by, struct kv_order_item *items,
+                          size_t count) {
   size_t kept = 0;
   for (size_t i = 0; i < count; i++) {
-    if (i + 1 == count || compare(&items[i], &items[i + 1]) < 0) items[kept++] = items[i];
+    if (i + 1 == count || compare(by, &items[i], &items[i + 1]) < 0) items[kept++] = items[i];
   }
   return kept;
 }
@@ -76,12 +85,13 @@ static size_t keep_newest(struct kv_order_item *items, size_t count) {
 
 static void merge_base(const struct kv_order *base, const struct kv_order_item *fresh, size_t count,
                        struct kv_order *order) {
+  const struct kv_comparator *by = order->by;
   const struct kv_order_item *a = base ? base->items : fresh;
   const struct kv_order_item *a_end = a + (base ? base->count : 0);
   const struct kv_order_item *b = fresh, *b_end = fresh + count;
   struct kv_order_item *into = order->items;
   while (a < a_end && b < b_end) {
-    int before = compare(a, b);
+    int before = compare(by, a, b);
     if (before >= 0) *into++ = *b++;
     if (before < 0) *into++ = *a;
     a += before <= 0;
@@ -91,19 +101,21 @@ static void merge_base(const struct kv_order *base, const struct kv_order_item *
   order->count = (size_t)(into - order->items);
 }
 
-static struct kv_order *merged_order(const struct kv_order *base, uint32_t upto,
+static struct kv_order *merged_order(const struct kv_entries *entries, const struct kv_order *base,
                                      const struct kv_order_item *fresh, size_t count) {
   size_t most = count + (base ? base->count : 0);
   struct kv_order *order = kv_alloc(1, sizeof *order + most * sizeof *order->items);
   if (!order) return NULL;
   order->refs = 1;
-  order->upto = upto;
+  order->upto = entries->count;
+  order->by = entries->comparator;
   merge_base(base, fresh, count, order);
   return order;
 }
 
 kv_status kv_order_new(const struct kv_entries *entries, struct kv_order *base,
                        struct kv_order **order, struct kv_err *err) {
+  const struct kv_comparator *by = entries->comparator;
   uint32_t from = base ? base->upto : 0;
   if (base && from == entries->count) {
     *order = kv_order_ref(base);
@@ -114,10 +126,10 @@ kv_status kv_order_new(const struct kv_entries *entries, struct kv_order *base,
   if (!items) return kv_fail_nomem(err);
   for (size_t i = 0; i < count; i++) {
     const struct kv_entry *entry = kv_entries_at(entries, from + (uint32_t)i);
-    items[i] = (struct kv_order_item){kv_prefix64(kv_entry_key(entry)), entry};
+    items[i] = (struct kv_order_item){prefix_of(by, kv_entry_key(entry)), entry};
   }
-  struct kv_order_item *sorted = sort(items, count, items + count);
-  *order = merged_order(base, entries->count, sorted, keep_newest(sorted, count));
+  struct kv_order_item *sorted = sort(by, items, count, items + count);
+  *order = merged_order(entries, base, sorted, keep_newest(by, sorted, count));
   kv_free(items);
   return *order ? KV_OK : kv_fail_nomem(err);
 }
@@ -163,13 +175,14 @@ static void settle(struct kv_order_iter *self, size_t step) {
 static void order_seek(struct kv_iter *iter, struct kv_slice key) {
   struct kv_order_iter *self = head(iter);
   const struct kv_order_item *items = self->order->items;
-  uint64_t prefix = kv_prefix64(key);
+  const struct kv_comparator *by = self->order->by;
+  uint64_t prefix = prefix_of(by, key);
   size_t low = 0, high = self->order->count;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
     bool before = items[middle].prefix != prefix
                       ? items[middle].prefix < prefix
-                      : kv_slice_compare(kv_entry_key(items[middle].entry), key) < 0;
+                      : kv_key_compare(by, kv_entry_key(items[middle].entry), key) < 0;
     if (before) {
       low = middle + 1;
     } else {

@@ -13,12 +13,13 @@
 #include "iter.h"
 
 struct kv_order_item {
-  uint64_t prefix; /* kv_prefix64 of the key: most comparisons need no more */
+  uint64_t prefix; /* kv_prefix64 of the key: most comparisons need no more; 0 under a comparator */
   const struct kv_entry *entry;
 };
 struct kv_order {
-  int64_t refs;  /* atomic */
-  uint32_t upto; /* positions below it are covered */
+  int64_t refs;                   /* atomic */
+  uint32_t upto;                  /* positions below it are covered */
+  const struct kv_comparator *by; /* the entries' */
   size_t count;
   struct kv_order_item items[]; /* ascending by key, distinct */
 };

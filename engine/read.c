@@ -136,9 +136,10 @@ static void take_answers(struct kv_result *result, const struct kv_lookup *looku
 }
 
 /* How many of the n sorted keys at `lookups` are at or below `largest`. */
-static size_t count_through(const struct kv_lookup *lookups, size_t n, struct kv_slice largest) {
+static size_t count_through(const struct kv_comparator *by, const struct kv_lookup *lookups,
+                            size_t n, struct kv_slice largest) {
   size_t i = 0;
-  while (i < n && kv_slice_compare(lookups[i].key, largest) <= 0) i++;
+  while (i < n && kv_key_compare(by, lookups[i].key, largest) <= 0) i++;
   return i;
 }
 
@@ -153,7 +154,8 @@ static kv_status ask_run(struct kv_result *result, const struct kv_run *run,
     if (!file) continue;
     kv_status status = kv_sst_table(file, &table, err);
     if (status != KV_OK) return status;
-    keys = count_through(group + i, n - i, kv_buf_slice(&kv_sst_info(file)->largest));
+    keys =
+        count_through(run->comparator, group + i, n - i, kv_buf_slice(&kv_sst_info(file)->largest));
     status = kv_table_multi_get(table, group + i, keys, err);
     if (status != KV_OK) return status;
     take_answers(result, group + i, keys);
@@ -219,9 +221,10 @@ static kv_status get_single(struct kv_result *result, struct kv_slice key, struc
   return status;
 }
 
-static kv_status check_keys(const struct kv_slice *keys, size_t n, struct kv_err *err) {
+static kv_status check_keys(const struct kv_comparator *by, const struct kv_slice *keys, size_t n,
+                            struct kv_err *err) {
   for (size_t i = 1; i < n; i++) {
-    if (kv_slice_compare(keys[i - 1], keys[i]) >= 0)
+    if (!kv_key_ascends(by, keys[i - 1], keys[i]))
       return kv_fail(err, KV_MISUSE, "multi-get: key %zu of %zu is not above the one before it", i,
                      n);
   }
@@ -232,7 +235,7 @@ kv_status kv_multi_get(struct kv_view *view, struct kv_batch *batch, const struc
                        size_t n, struct kv_result **result, struct kv_err *err) {
   struct kv_result *made = NULL;
   *result = NULL;
-  kv_status status = check_keys(keys, n, err);
+  kv_status status = check_keys(kv_view_comparator(view), keys, n, err);
   if (status == KV_OK) status = result_new(view, batch, n, &made, err);
   if (status != KV_OK) return status;
   kv_stats_add(kv_family_stats(view->family), KV_STAT_MULTI_GETS, 1);

@@ -76,10 +76,12 @@ static kv_status end_piece(struct kv_salvage *salvage, struct kv_window window,
 
 static kv_status add_row(struct kv_salvage *salvage, const struct kv_log_row *row,
                          struct kv_err *err) {
+  const struct kv_table_config *config = kv_family_table_config(salvage->family);
   kv_status status = kv_log_row_check(row, err);
-  if (!status && !salvage->piece) status = kv_memtable_new(row->gen, &salvage->piece, err);
-  const uint8_t *uuid = kv_family_table_config(salvage->family)->uuid;
-  return status ? status : kv_memtable_add(salvage->piece, row->seq, row->batch, uuid, err);
+  if (!status && !salvage->piece)
+    status = kv_memtable_new(row->gen, config->comparator, &salvage->piece, err);
+  if (status) return status;
+  return kv_memtable_add(salvage->piece, row->seq, row->batch, config->uuid, err);
 }
 
 static kv_status break_log(struct kv_salvage *salvage, struct kv_window window,
@@ -212,11 +214,12 @@ static kv_status move_on(struct kv_salvage *salvage, struct kv_err *err) {
 
 /* The newest source of the lowest key; count when there is none. */
 static size_t lowest(const struct kv_salvage *salvage, struct entry *found) {
+  const struct kv_comparator *by = kv_family_table_config(salvage->family)->comparator;
   size_t best = salvage->count;
   for (size_t i = 0; i < salvage->count; i++) {
     struct entry entry;
     if (!current(&salvage->sources[i], &entry)) continue;
-    if (best < salvage->count && kv_slice_compare(entry.key, found->key) >= 0) continue;
+    if (best < salvage->count && kv_key_compare(by, entry.key, found->key) >= 0) continue;
     best = i;
     *found = entry;
   }
@@ -269,7 +272,8 @@ static kv_status tell_lost(const struct kv_salvage_run *run, uint64_t entries, k
 
 static kv_status survey_file(struct kv_family *family, struct kv_sst *file, kv_lost_fn fn,
                              void *ctx, struct kv_err *err) {
-  struct kv_run alone = {.files = &file, .file_count = 1};
+  struct kv_run alone = {
+      .files = &file, .file_count = 1, .comparator = kv_family_table_config(family)->comparator};
   struct kv_salvage_run run;
   kv_salvage_run_init(&run, family, &alone);
   kv_status status = KV_OK;

@@ -70,16 +70,18 @@ static kv_status add_block_hole(struct kv_salvage_run *run, uint32_t block, stru
   return last->upper.status ? kv_fail_nomem(err) : KV_OK;
 }
 
-static bool is_past(const struct kv_hole *hole, struct kv_slice key) {
-  int order = kv_slice_compare(key, kv_buf_slice(&hole->upper));
+static bool is_past(const struct kv_salvage_run *run, const struct kv_hole *hole,
+                    struct kv_slice key) {
+  int order = kv_key_compare(run->run->comparator, key, kv_buf_slice(&hole->upper));
   return hole->closed ? order > 0 : order >= 0;
 }
 
 bool kv_salvage_run_hides(struct kv_salvage_run *run, struct kv_slice key, uint64_t hash) {
-  while (run->passed < run->hole_count && is_past(&run->holes[run->passed], key)) run->passed++;
+  while (run->passed < run->hole_count && is_past(run, &run->holes[run->passed], key))
+    run->passed++;
   if (run->passed == run->hole_count) return false;
   const struct kv_hole *hole = &run->holes[run->passed];
-  if (kv_slice_compare(key, kv_buf_slice(&hole->lower)) < 0) return false;
+  if (kv_key_compare(run->run->comparator, key, kv_buf_slice(&hole->lower)) < 0) return false;
   return !hole->table || kv_table_may_have(hole->table, key, hash);
 }
 

@@ -12,6 +12,7 @@
 struct kv_scan {
   struct kv_view *view;
   struct kv_batch *batch;
+  const struct kv_comparator *comparator; /* the view's */
   struct kv_iter *iter;
   struct kv_buf lower;
   struct kv_buf upper;
@@ -19,14 +20,22 @@ struct kv_scan {
   bool valid;
 };
 
+static bool below_upper(const struct kv_scan *scan, struct kv_slice key) {
+  return !scan->has_upper || kv_key_compare(scan->comparator, key, kv_buf_slice(&scan->upper)) < 0;
+}
+
+static bool above_lower(const struct kv_scan *scan, struct kv_slice key) {
+  return !scan->lower.size ||
+         kv_key_compare(scan->comparator, key, kv_buf_slice(&scan->lower)) >= 0;
+}
+
 /* ---- Sources */
 
 static bool run_overlaps(const struct kv_run *run, const struct kv_scan *scan) {
   const struct kv_file_info *first = kv_sst_info(run->files[0]);
   const struct kv_file_info *last = kv_sst_info(run->files[run->file_count - 1]);
-  if (kv_slice_compare(kv_buf_slice(&last->largest), kv_buf_slice(&scan->lower)) < 0) return false;
-  return !scan->has_upper ||
-         kv_slice_compare(kv_buf_slice(&first->smallest), kv_buf_slice(&scan->upper)) < 0;
+  return above_lower(scan, kv_buf_slice(&last->largest)) &&
+         below_upper(scan, kv_buf_slice(&first->smallest));
 }
 
 /* Opens the source iterators, newest first; *count says how many there are, after a failure too. */
@@ -58,7 +67,7 @@ static kv_status open_merge(struct kv_scan *scan, struct kv_err *err) {
   if (!sources) return kv_fail_nomem(err);
   kv_status status = open_sources(scan, sources, &count, err);
   if (status == KV_OK) {
-    status = kv_merge_new(sources, count, &scan->iter, err);
+    status = kv_merge_new(sources, count, scan->comparator, &scan->iter, err);
   } else {
     for (size_t i = 0; i < count; i++) kv_iter_free(sources[i]);
   }
@@ -93,6 +102,7 @@ kv_status kv_scan_open(struct kv_view *view, struct kv_batch *batch, const struc
   struct kv_scan *made = kv_alloc_zero(1, sizeof *made);
   if (!made) return kv_fail_nomem(err);
   made->view = kv_view_ref(view);
+  made->comparator = kv_view_comparator(view);
   made->batch = batch ? kv_batch_ref(batch) : NULL;
   kv_buf_init(&made->lower);
   kv_buf_init(&made->upper);
@@ -109,14 +119,6 @@ kv_status kv_scan_open(struct kv_view *view, struct kv_batch *batch, const struc
 
 /* ---- Moves */
 
-static bool below_upper(const struct kv_scan *scan) {
-  return !scan->has_upper || kv_slice_compare(scan->iter->key, kv_buf_slice(&scan->upper)) < 0;
-}
-
-static bool above_lower(const struct kv_scan *scan) {
-  return kv_slice_compare(scan->iter->key, kv_buf_slice(&scan->lower)) >= 0;
-}
-
 static kv_status report(struct kv_scan *scan, bool in_bounds, struct kv_err *err) {
   const struct kv_iter *iter = scan->iter;
   scan->valid = iter->valid && in_bounds;
@@ -128,14 +130,16 @@ static kv_status report(struct kv_scan *scan, bool in_bounds, struct kv_err *err
 static kv_status settle_forward(struct kv_scan *scan, struct kv_err *err) {
   struct kv_iter *iter = scan->iter;
   bool in_bounds = false;
-  while (iter->valid && (in_bounds = below_upper(scan)) && iter->deleted) kv_iter_next(iter);
+  while (iter->valid && (in_bounds = below_upper(scan, iter->key)) && iter->deleted)
+    kv_iter_next(iter);
   return report(scan, in_bounds, err);
 }
 
 static kv_status settle_backward(struct kv_scan *scan, struct kv_err *err) {
   struct kv_iter *iter = scan->iter;
   bool in_bounds = false;
-  while (iter->valid && (in_bounds = above_lower(scan)) && iter->deleted) kv_iter_prev(iter);
+  while (iter->valid && (in_bounds = above_lower(scan, iter->key)) && iter->deleted)
+    kv_iter_prev(iter);
   return report(scan, in_bounds, err);
 }
 
@@ -162,7 +166,7 @@ kv_status kv_scan_last(struct kv_scan *scan, struct kv_err *err) {
 }
 
 kv_status kv_scan_seek(struct kv_scan *scan, struct kv_slice key, struct kv_err *err) {
-  if (kv_slice_compare(key, kv_buf_slice(&scan->lower)) < 0) return kv_scan_first(scan, err);
+  if (!above_lower(scan, key)) return kv_scan_first(scan, err);
   kv_iter_seek(scan->iter, key);
   return settle_forward(scan, err);
 }

@@ -251,11 +251,18 @@ static bool fences_in_order(const struct kv_fences *fences, uint32_t key_bytes, 
     if (end < last_end || end > key_bytes || kv_fences_offset(fences, i) != offset) return false;
     last_end = end;
     offset += kv_fences_size(fences, i);
-    if (i && kv_slice_compare(kv_fences_key(fences, i - 1), kv_fences_key(fences, i)) >= 0) {
+    if (i && !kv_key_ascends(fences->comparator, kv_fences_key(fences, i - 1),
+                             kv_fences_key(fences, i))) {
       return false;
     }
   }
   return last_end == key_bytes && offset == data_end;
+}
+
+/* low <= high */
+static bool is_not_above(const struct kv_comparator *by, struct kv_slice low,
+                         struct kv_slice high) {
+  return kv_slice_equal(low, high) || kv_key_ascends(by, low, high);
 }
 
 static struct kv_slice without_front(struct kv_slice key, size_t skip) {
@@ -264,15 +271,16 @@ static struct kv_slice without_front(struct kv_slice key, size_t skip) {
 
 kv_status kv_fences_init(struct kv_fences *fences, struct kv_slice bytes, uint64_t data_end,
                          struct kv_slice smallest, struct kv_slice largest, struct kv_err *err) {
-  memset(fences, 0, sizeof *fences);
+  const struct kv_comparator *by = fences->comparator;
   uint32_t key_bytes;
   if (!split_fences(fences, bytes, &key_bytes) || !fences_in_order(fences, key_bytes, data_end)) {
     return kv_fail(err, KV_CORRUPT, "bad fences");
   }
   if (!kv_slice_equal(kv_fences_key(fences, 0), smallest) ||
-      kv_slice_compare(kv_fences_key(fences, fences->count - 1), largest) > 0) {
+      !is_not_above(by, kv_fences_key(fences, fences->count - 1), largest)) {
     return kv_fail(err, KV_CORRUPT, "fences disagree with the bounds");
   }
+  if (by) return KV_OK;
   fences->skip = kv_slice_shared_prefix(smallest, largest);
   fences->prefixes = kv_alloc(fences->count, sizeof *fences->prefixes);
   if (!fences->prefixes) return kv_fail_nomem(err);
@@ -287,7 +295,22 @@ void kv_fences_release(struct kv_fences *fences) {
   fences->prefixes = NULL;
 }
 
+/* The same as kv_fences_find by the comparator alone. */
+static uint32_t find_ordered(const struct kv_fences *fences, struct kv_slice key, uint32_t from) {
+  uint32_t low = from, high = fences->count;
+  while (high - low > 1) {
+    uint32_t middle = low + (high - low) / 2;
+    if (kv_key_compare(fences->comparator, kv_fences_key(fences, middle), key) > 0) {
+      high = middle;
+    } else {
+      low = middle;
+    }
+  }
+  return low;
+}
+
 uint32_t kv_fences_find(const struct kv_fences *fences, struct kv_slice key, uint32_t from) {
+  if (fences->comparator) return find_ordered(fences, key, from);
   uint64_t prefix = kv_prefix64(without_front(key, fences->skip));
   uint32_t low = from, high = fences->count;
   while (high - low > 1) {
@@ -305,6 +328,8 @@ uint32_t kv_fences_find(const struct kv_fences *fences, struct kv_slice key, uin
 }
 
 /* ---- Properties: {varint tag, varint length, bytes}*, numbers as varints */
+
+#define ORDER_SHOWN_MAX ((size_t)64)
 
 enum property {
   PROPERTY_ENTRIES = 1,
@@ -397,19 +422,27 @@ static bool read_properties(struct kv_table_properties *properties, struct kv_sl
   return !reader.failed && seen == (2u << PROPERTY_COMPARATOR) - 2;
 }
 
-kv_status kv_properties_parse(struct kv_table_properties *properties, struct kv_slice bytes,
+static kv_status check_order(const struct kv_comparator *by, struct kv_slice found,
+                             struct kv_err *err) {
+  const char *name = kv_order_name(by);
+  if ((by && by->unknown) || kv_slice_equal(found, kv_slice_of(name, strlen(name)))) return KV_OK;
+  return kv_fail(err, KV_VERSION, "keys are in order \"%.*s\", not \"%s\"",
+                 (int)(found.size < ORDER_SHOWN_MAX ? found.size : ORDER_SHOWN_MAX),
+                 (const char *)found.data, name);
+}
+
+kv_status kv_properties_parse(struct kv_table_properties *properties,
+                              const struct kv_comparator *comparator, struct kv_slice bytes,
                               struct kv_err *err) {
   memset(properties, 0, sizeof *properties);
   if (!read_properties(properties, bytes)) return kv_fail(err, KV_CORRUPT, "bad properties");
-  const char *bytewise = KV_TABLE_COMPARATOR;
-  if (!kv_slice_equal(properties->comparator, kv_slice_of(bytewise, strlen(bytewise)))) {
-    return kv_fail(err, KV_VERSION, "keys are in an order that is not known");
-  }
+  kv_status status = check_order(comparator, properties->comparator, err);
+  if (status) return status;
   if (properties->value_threshold) {
     return kv_fail(err, KV_VERSION, "values stored apart are not known to this version");
   }
   if (!properties->entries || properties->tombstones > properties->entries ||
-      kv_slice_compare(properties->smallest, properties->largest) > 0) {
+      !is_not_above(comparator, properties->smallest, properties->largest)) {
     return kv_fail(err, KV_CORRUPT, "properties contradict each other");
   }
   return KV_OK;

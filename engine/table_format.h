@@ -9,10 +9,10 @@
 #include <stdint.h>
 
 #include "buf.h"
+#include "compare.h"
 #include "status.h"
 
 #define KV_TABLE_VERSION 1 /* what this program writes, and the newest it reads */
-#define KV_TABLE_COMPARATOR "bytewise"
 #define KV_TABLE_TRAILER_BYTES 13
 #define KV_TABLE_FOOTER_BYTES 128
 #define KV_TABLE_FOOTER_BYTES_MAX 512 /* a later version's footer may be as long */
@@ -79,12 +79,13 @@ kv_status kv_fence_builder_finish(const struct kv_fence_builder *builder, struct
 
 /* Fences over borrowed bytes. All keys of the file share skip bytes, so the prefixes begin behind them. */
 struct kv_fences {
+  const struct kv_comparator *comparator; /* set before init; NULL: bytewise */
   uint32_t count;
   size_t skip;
   uint64_t *prefixes; /* kv_prefix64 of the first keys without their shared front; owned */
   const uint8_t *offsets, *sizes, *key_ends, *keys;
 };
-/* The blocks must fill the file from 0 to data_end and their first keys ascend, from smallest and up to
+/* From a zeroed struct, but for its comparator. The blocks must fill the file from 0 to data_end and their first keys ascend, from smallest and up to
 ** largest. KV_CORRUPT, KV_NOMEM. */
 kv_status kv_fences_init(struct kv_fences *fences, struct kv_slice bytes, uint64_t data_end,
                          struct kv_slice smallest, struct kv_slice largest, struct kv_err *err);
@@ -113,8 +114,10 @@ struct kv_table_properties {
 };
 kv_status kv_properties_append(struct kv_buf *out, const struct kv_table_properties *properties,
                                struct kv_err *err);
-/* Slices are borrowed from bytes. KV_VERSION when the file uses what this program lacks. */
-kv_status kv_properties_parse(struct kv_table_properties *properties, struct kv_slice bytes,
+/* Slices are borrowed from bytes. KV_VERSION when the file uses what this program lacks, or is in another order
+** than the comparator's. */
+kv_status kv_properties_parse(struct kv_table_properties *properties,
+                              const struct kv_comparator *comparator, struct kv_slice bytes,
                               struct kv_err *err);
 
 /* ---- Footer */

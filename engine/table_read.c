@@ -68,10 +68,12 @@ static kv_status name_table(const struct kv_table_place *place, kv_status status
 
 /* Understands the plain bytes of filter, fences and properties. */
 static kv_status parse_parts(struct kv_table_parts *parts, const struct kv_slice plain[3],
-                             const struct kv_table_place *place, struct kv_err *err) {
+                             const struct kv_table_place *place,
+                             const struct kv_comparator *comparator, struct kv_err *err) {
   struct kv_err inner;
   kv_status status = kv_filter_init(&parts->filter, plain[0], &inner);
-  if (!status) status = kv_properties_parse(&parts->properties, plain[2], &inner);
+  if (!status) status = kv_properties_parse(&parts->properties, comparator, plain[2], &inner);
+  parts->fences.comparator = comparator;
   if (!status) {
     status = kv_fences_init(&parts->fences, plain[1], parts->footer.filter.offset,
                             parts->properties.smallest, parts->properties.largest, &inner);
@@ -98,7 +100,7 @@ static kv_status read_footer(struct kv_table_parts *parts, struct kv_open_file *
 
 kv_status kv_table_parts_load(struct kv_table_parts *parts, struct kv_open_file *file,
                               uint64_t file_size, const struct kv_table_place *place,
-                              struct kv_err *err) {
+                              const struct kv_comparator *comparator, struct kv_err *err) {
   memset(parts, 0, sizeof *parts);
   kv_status status = read_footer(parts, file, file_size, place, err);
   if (status) return status;
@@ -119,7 +121,7 @@ kv_status kv_table_parts_load(struct kv_table_parts *parts, struct kv_open_file 
   parts->filter_memory = reads[0].memory;
   parts->fence_memory = reads[1].memory;
   parts->property_memory = reads[2].memory;
-  if (!status) status = parse_parts(parts, plain, place, err);
+  if (!status) status = parse_parts(parts, plain, place, comparator, err);
   if (status) kv_table_parts_release(parts);
   return status;
 }
@@ -190,7 +192,8 @@ static kv_status open_table(struct kv_table *table, const struct kv_table_config
                             struct kv_err *err) {
   kv_status status = name_file(table, config, err);
   if (!status) {
-    status = kv_table_parts_load(&table->parts, table->file, table->info.bytes, &table->place, err);
+    status = kv_table_parts_load(&table->parts, table->file, table->info.bytes, &table->place,
+                                 table->comparator, err);
   }
   if (!status) status = compare_with_manifest(table, err);
   table->known = status == KV_OK;
@@ -204,6 +207,7 @@ kv_status kv_table_open(const struct kv_table_config *config, const struct kv_fi
   if (!made) return kv_fail_nomem(err);
   made->cache = cache;
   made->stats = stats;
+  made->comparator = config->comparator;
   made->owner = kv_cache_new_owner(cache);
   memcpy(made->place.uuid, config->uuid, sizeof made->place.uuid);
   made->place.id = info->id;
@@ -236,7 +240,8 @@ uint64_t kv_table_raw_bytes(const struct kv_table *table) {
 }
 
 size_t kv_table_memory(const struct kv_table *table) {
-  return table->parts.memory + table->parts.fences.count * sizeof *table->parts.fences.prefixes;
+  const struct kv_fences *fences = &table->parts.fences;
+  return table->parts.memory + (fences->prefixes ? fences->count * sizeof *fences->prefixes : 0);
 }
 
 kv_status kv_table_check_writer(const struct kv_table *table, struct kv_err *err) {
@@ -359,23 +364,27 @@ kv_status kv_table_load(const struct kv_table *table, uint32_t block, struct kv_
   return status ? status : kv_table_adopt(table, block, stored, entry, err);
 }
 
-struct kv_block kv_table_block(const struct kv_cache_entry *entry) {
+struct kv_block kv_table_block(const struct kv_table *table, const struct kv_cache_entry *entry) {
   const struct kv_cache_content *content = kv_cache_content(entry);
-  return kv_block_of_shape(kv_slice_of(content->bytes, content->size), content->note);
+  struct kv_block block =
+      kv_block_of_shape(kv_slice_of(content->bytes, content->size), content->note);
+  block.comparator = table->comparator;
+  return block;
 }
 
 kv_status kv_table_parse(const struct kv_table *table, uint32_t block, struct kv_slice bytes,
                          struct kv_block *parsed, struct kv_err *err) {
   struct kv_err inner;
   kv_status status = kv_block_init(parsed, bytes, &inner);
+  parsed->comparator = table->comparator;
   return status ? kv_table_fail(table, block, status, &inner, err) : KV_OK;
 }
 
 /* ---- Lookups */
 
 bool kv_table_in_bounds(const struct kv_table *table, struct kv_slice key) {
-  return kv_slice_compare(key, kv_buf_slice(&table->info.smallest)) >= 0 &&
-         kv_slice_compare(key, kv_buf_slice(&table->info.largest)) <= 0;
+  return kv_key_compare(table->comparator, key, kv_buf_slice(&table->info.smallest)) >= 0 &&
+         kv_key_compare(table->comparator, key, kv_buf_slice(&table->info.largest)) <= 0;
 }
 
 bool kv_table_may_have(const struct kv_table *table, struct kv_slice key, uint64_t hash) {
@@ -407,7 +416,7 @@ void kv_table_answer(const struct kv_table *table, struct kv_cache_entry *entry,
 
 kv_status kv_table_find(const struct kv_table *table, uint32_t block, struct kv_cache_entry *entry,
                         struct kv_lookup *lookup, struct kv_err *err) {
-  struct kv_block parsed = kv_table_block(entry);
+  struct kv_block parsed = kv_table_block(table, entry);
   struct kv_err inner;
   enum kv_block_answer answer;
   kv_status status =

@@ -21,6 +21,7 @@ struct kv_table_parts {
 struct kv_table {
   struct kv_cache *cache;
   struct kv_stats *stats;
+  const struct kv_comparator *comparator; /* NULL: bytewise */
   struct kv_open_file *file;
   bool
       known; /* the parts are those of the manifest: a file that is opened again must have them too */
@@ -33,7 +34,7 @@ struct kv_table {
 /* Reads and verifies footer, filter, fences and properties of a file of `file_size` bytes. */
 kv_status kv_table_parts_load(struct kv_table_parts *parts, struct kv_open_file *file,
                               uint64_t file_size, const struct kv_table_place *place,
-                              struct kv_err *err);
+                              const struct kv_comparator *comparator, struct kv_err *err);
 void kv_table_parts_release(struct kv_table_parts *parts);
 
 /* A stored data block that was read for the cache becomes a pinned entry: verified as the cache says,
@@ -49,7 +50,7 @@ struct kv_cache_entry *kv_table_cached(const struct kv_table *table, uint32_t bl
 kv_status kv_table_load(const struct kv_table *table, uint32_t block, struct kv_cache_entry **entry,
                         struct kv_err *err);
 /* The parsed block in an entry of the cache. */
-struct kv_block kv_table_block(const struct kv_cache_entry *entry);
+struct kv_block kv_table_block(const struct kv_table *table, const struct kv_cache_entry *entry);
 /* Parses a plain block; errors name the file and its place. */
 kv_status kv_table_parse(const struct kv_table *table, uint32_t block, struct kv_slice bytes,
                          struct kv_block *parsed, struct kv_err *err);

@@ -33,7 +33,7 @@ static kv_status load_parsed(struct table_iter *iter, uint32_t block, struct kv_
   kv_status status;
   if (iter->use_cache) {
     status = kv_table_load(iter->table, block, &iter->entry, err);
-    if (!status) *parsed = kv_table_block(iter->entry);
+    if (!status) *parsed = kv_table_block(iter->table, iter->entry);
   } else {
     size_t size;
     status = kv_table_read_block(iter->table, block, &iter->bytes, &size, err);
@@ -112,9 +112,10 @@ static kv_status seek_in_file(struct table_iter *iter, struct kv_slice key) {
 static void iter_seek(struct kv_iter *base, struct kv_slice key) {
   struct table_iter *iter = (struct table_iter *)base;
   if (base->status) return;
-  if (kv_slice_compare(key, kv_buf_slice(&iter->table->info.smallest)) <= 0) {
+  const struct kv_comparator *by = iter->table->comparator;
+  if (kv_key_compare(by, key, kv_buf_slice(&iter->table->info.smallest)) <= 0) {
     iter_seek_first(base);
-  } else if (kv_slice_compare(key, kv_buf_slice(&iter->table->info.largest)) > 0) {
+  } else if (kv_key_compare(by, key, kv_buf_slice(&iter->table->info.largest)) > 0) {
     base->valid = false;
   } else {
     settle(iter, seek_in_file(iter, key));

@@ -154,9 +154,9 @@ struct overlap {
   size_t count;
 };
 
-static void add_search(struct overlap *overlap, const struct group *group,
-                       struct kv_lookup *lookup) {
-  struct kv_block block = kv_table_block(group->entry);
+static void add_search(const struct kv_table *table, struct overlap *overlap,
+                       const struct group *group, struct kv_lookup *lookup) {
+  struct kv_block block = kv_table_block(table, group->entry);
   kv_block_search_begin(&overlap->searches[overlap->count], &block, lookup->key, lookup->hash);
   overlap->lookups[overlap->count] = lookup;
   overlap->groups[overlap->count++] = group;
@@ -202,7 +202,8 @@ static kv_status look_up(struct multi *multi, size_t first, size_t end, struct k
   for (size_t i = first; i < end; i++) {
     const struct group *group = &multi->groups[i];
     for (size_t j = 0; j < group->count && !status; j++) {
-      add_search(&overlap, group, &multi->lookups[multi->candidates[group->first + j]]);
+      add_search(multi->table, &overlap, group,
+                 &multi->lookups[multi->candidates[group->first + j]]);
       if (overlap.count == OVERLAP) status = finish_searches(multi, &overlap, err);
     }
   }

@@ -18,20 +18,23 @@ struct kv_stretch kv_table_stretch(const struct kv_table *table, uint32_t block)
       .position = kv_fences_offset(fences, block)};
 }
 
-static bool is_in(const struct kv_stretch *stretch, struct kv_slice key) {
-  int order = kv_slice_compare(key, stretch->upper);
-  return kv_slice_compare(key, stretch->lower) >= 0 && (stretch->closed ? order <= 0 : order < 0);
+static bool is_in(const struct kv_comparator *by, const struct kv_stretch *stretch,
+                  struct kv_slice key) {
+  if (by && by->unknown) return true;
+  int order = kv_key_compare(by, key, stretch->upper);
+  return kv_key_compare(by, key, stretch->lower) >= 0 && (stretch->closed ? order <= 0 : order < 0);
 }
 
 /* Walks the block; `last` is room for the key before. */
 static kv_status walk(struct kv_block_cursor *cursor, const struct kv_stretch *stretch,
                       struct kv_buf *last, uint64_t *entries, struct kv_err *err) {
+  const struct kv_comparator *by = cursor->block.comparator;
   kv_status status = kv_block_cursor_first(cursor, err);
   for (*entries = 0; !status && cursor->valid; ++*entries) {
     struct kv_slice key = kv_buf_slice(&cursor->key);
     bool first = *entries == 0;
-    if (!is_in(stretch, key) || (first && !kv_slice_equal(key, stretch->lower)) ||
-        (!first && kv_slice_compare(kv_buf_slice(last), key) >= 0))
+    if (!is_in(by, stretch, key) || (first && !kv_slice_equal(key, stretch->lower)) ||
+        (!first && !kv_key_ascends(by, kv_buf_slice(last), key)))
       return kv_fail(err, KV_CORRUPT, "keys are not in order");
     kv_buf_clear(last);
     kv_buf_append(last, key.data, key.size);

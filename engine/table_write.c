@@ -152,6 +152,7 @@ static void init_writer(struct kv_table_writer *writer, const struct kv_table_co
   writer->config = *config;
   memcpy(writer->place.uuid, config->uuid, sizeof writer->place.uuid);
   kv_block_builder_init(&writer->block);
+  writer->block.comparator = config->comparator;
   kv_fence_builder_init(&writer->fences);
   struct kv_buf *bufs[] = {&writer->path,    &writer->first_key, &writer->smallest,
                            &writer->largest, &writer->hashes,    &writer->out};
@@ -259,7 +260,7 @@ static kv_status check_entry(const struct kv_table_writer *writer, struct kv_sli
                    value.size);
   }
   if (!writer->block.count && writer->properties.entries &&
-      kv_slice_compare(kv_buf_slice(&writer->largest), key) >= 0) {
+      !kv_key_ascends(writer->config.comparator, kv_buf_slice(&writer->largest), key)) {
     return kv_fail(err, KV_MISUSE, "table: keys are not ascending at entry %" PRIu64,
                    writer->properties.entries);
   }
@@ -352,7 +353,8 @@ static kv_status store_properties(struct kv_table_writer *writer, struct kv_tabl
   properties->block_bytes = writer->config.block_bytes;
   properties->smallest = kv_buf_slice(&writer->smallest);
   properties->largest = kv_buf_slice(&writer->largest);
-  properties->comparator = kv_slice_of(KV_TABLE_COMPARATOR, strlen(KV_TABLE_COMPARATOR));
+  const char *name = kv_order_name(writer->config.comparator);
+  properties->comparator = kv_slice_of(name, strlen(name));
   struct kv_buf bytes;
   kv_buf_init(&bytes);
   kv_status status = kv_properties_append(&bytes, properties, err);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "buf.h"
+#include "compare.h"
 #include "env.h"
 #include "status.h"
 
@@ -22,6 +23,7 @@ struct kv_table_config {
   int compression_level; /* zstd 1..19; 0 = none */
   int filter_bits;       /* 0..20 */
   uint32_t block_bytes;
+  const struct kv_comparator *comparator; /* NULL: bytewise */
 };
 
 /* What a manifest keeps of a file: one row of t_cffile. smallest and largest are owned by whoever owns

@@ -32,4 +32,8 @@ struct kv_cache *kv_family_cache(struct kv_family *family);
 void kv_family_add_view(struct kv_family *family, struct kv_view *view);
 void kv_family_drop_view(struct kv_family *family, struct kv_view *view);
 
+static inline const struct kv_comparator *kv_view_comparator(const struct kv_view *view) {
+  return kv_family_table_config(view->family)->comparator;
+}
+
 #endif

@@ -93,7 +93,7 @@ static void describe(struct kv_slice file, struct kv_file_info *info) {
   const struct kv_table_handle *handle = &footer.properties;
   struct kv_slice part = kv_slice_of(file.data + handle->offset, (size_t)handle->size);
   if (kv_stored_check(&stored, part, &place, handle->offset, NULL) || stored.compressed) return;
-  if (kv_properties_parse(&properties, stored.payload, NULL)) return;
+  if (kv_properties_parse(&properties, NULL, stored.payload, NULL)) return;
   info->entries = properties.entries;
   info->tombstones = properties.tombstones;
   kv_buf_append(&info->smallest, properties.smallest.data, properties.smallest.size);

@@ -86,7 +86,7 @@ void layout_describe(const struct layout *layout, const uint8_t *file, struct kv
   info->bytes = layout->size;
   if (kv_stored_check(&stored, kv_slice_of(file + part->offset, part->size), &layout->place,
                       part->offset, NULL) ||
-      stored.compressed || kv_properties_parse(&properties, stored.payload, NULL))
+      stored.compressed || kv_properties_parse(&properties, NULL, stored.payload, NULL))
     return;
   info->entries = properties.entries;
   info->tombstones = properties.tombstones;

@@ -24,7 +24,7 @@ static struct kv_slice text(const char *string) {
 
 static struct kv_memtable *new_table(void) {
   struct kv_memtable *table;
-  ck_assert_int_eq(kv_memtable_new(7, &table, NULL), KV_OK);
+  ck_assert_int_eq(kv_memtable_new(7, NULL, &table, NULL), KV_OK);
   return table;
 }
 
@@ -396,7 +396,7 @@ START_TEST(new_and_iter_without_memory_leave_nothing) {
     struct kv_iter *iter = NULL;
     struct kv_buf bytes = commit_of(1, "a=1 b=2");
     kv_mem_fail_nth(nth, 0);
-    kv_status status = kv_memtable_new(1, &table, NULL);
+    kv_status status = kv_memtable_new(1, NULL, &table, NULL);
     if (!status) status = kv_memtable_add(table, 1, kv_buf_slice(&bytes), uuid, NULL);
     if (!status) status = kv_memtable_iter(table, (struct kv_window){0, 1}, &iter, NULL);
     kv_mem_fail_nth(0, 0);

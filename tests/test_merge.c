@@ -113,7 +113,7 @@ static struct kv_iter *source(const char *text) {
 static struct kv_iter *merge(struct kv_iter **sources, size_t n) {
   struct kv_iter *iter = NULL;
   struct kv_err err;
-  ck_assert_int_eq(kv_merge_new(sources, n, &iter, &err), KV_OK);
+  ck_assert_int_eq(kv_merge_new(sources, n, NULL, &iter, &err), KV_OK);
   return iter;
 }
 
@@ -274,7 +274,7 @@ START_TEST(new_without_memory_frees_the_sources) {
     struct kv_iter *iter = NULL;
     struct kv_err err;
     kv_mem_fail_nth(n, 0);
-    kv_status status = kv_merge_new(sources, 2, &iter, &err);
+    kv_status status = kv_merge_new(sources, 2, NULL, &iter, &err);
     kv_mem_fail_nth(0, 0);
     if (status == KV_OK) {
       ck_assert_uint_gt(n, 1);

@@ -245,7 +245,7 @@ static const struct kv_slice largest = {(const uint8_t *)"k399", 4};
 
 START_TEST(fences_come_back_and_find) {
   struct kv_buf bytes;
-  struct kv_fences fences;
+  struct kv_fences fences = {0};
   uint64_t end = build_fences(&bytes), offset = 0;
   ok(kv_fences_init(&fences, kv_buf_slice(&bytes), end, smallest, largest, &err));
   ck_assert_uint_eq(fences.count, FENCES);
@@ -271,7 +271,7 @@ END_TEST
 START_TEST(fences_with_equal_prefixes_find) {
   struct kv_fence_builder builder;
   struct kv_buf bytes;
-  struct kv_fences fences;
+  struct kv_fences fences = {0};
   uint8_t key[12] = "a";
   kv_fence_builder_init(&builder);
   kv_buf_init(&bytes);
@@ -299,7 +299,7 @@ END_TEST
 
 START_TEST(every_cut_of_fences_is_corrupt) {
   struct kv_buf bytes;
-  struct kv_fences fences;
+  struct kv_fences fences = {0};
   uint64_t end = build_fences(&bytes);
   for (size_t size = 0; size < bytes.size; size++) {
     uint8_t *copy = malloc(size + 1);
@@ -318,7 +318,7 @@ START_TEST(every_changed_bit_of_fences_is_refused_or_harmless) {
   uint64_t end = build_fences(&bytes);
   size_t keys_at = bytes.size - (size_t)FENCES * 3;
   for (size_t bit = 0; bit < bytes.size * 8; bit++) {
-    struct kv_fences fences;
+    struct kv_fences fences = {0};
     bytes.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
     kv_status status = kv_fences_init(&fences, kv_buf_slice(&bytes), end, smallest, largest, &err);
     bool in_lengths = bit / 8 >= keys_at - (size_t)FENCES * 4;
@@ -339,7 +339,7 @@ END_TEST
 
 START_TEST(fences_that_contradict_the_bounds_are_corrupt) {
   struct kv_buf bytes;
-  struct kv_fences fences;
+  struct kv_fences fences = {0};
   uint64_t end = build_fences(&bytes);
   struct kv_slice all = kv_buf_slice(&bytes);
   ck_assert_int_eq(kv_fences_init(&fences, all, end + 1, smallest, largest, &err), KV_CORRUPT);
@@ -381,7 +381,7 @@ START_TEST(properties_come_back) {
   struct kv_buf bytes;
   kv_buf_init(&bytes);
   ok(kv_properties_append(&bytes, &in, &err));
-  ok(kv_properties_parse(&out, kv_buf_slice(&bytes), &err));
+  ok(kv_properties_parse(&out, NULL, kv_buf_slice(&bytes), &err));
   ck_assert_uint_eq(out.entries, in.entries);
   ck_assert_uint_eq(out.tombstones, in.tombstones);
   ck_assert_uint_eq(out.key_bytes, in.key_bytes);
@@ -403,7 +403,7 @@ START_TEST(unknown_property_is_passed_over) {
   kv_buf_append_varint(&bytes, 99999);
   kv_buf_append_slice(&bytes, kv_slice_of("later", 5));
   ok(kv_properties_append(&bytes, &in, &err));
-  ok(kv_properties_parse(&out, kv_buf_slice(&bytes), &err));
+  ok(kv_properties_parse(&out, NULL, kv_buf_slice(&bytes), &err));
   ck_assert_uint_eq(out.entries, in.entries);
   kv_buf_release(&bytes);
 }
@@ -415,10 +415,11 @@ START_TEST(cut_and_doubled_properties_are_corrupt) {
   kv_buf_init(&bytes);
   ok(kv_properties_append(&bytes, &in, &err));
   for (size_t size = 0; size < bytes.size; size++) {
-    ck_assert_int_eq(kv_properties_parse(&out, kv_slice_of(bytes.data, size), &err), KV_CORRUPT);
+    ck_assert_int_eq(kv_properties_parse(&out, NULL, kv_slice_of(bytes.data, size), &err),
+                     KV_CORRUPT);
   }
   ok(kv_properties_append(&bytes, &in, &err));
-  ck_assert_int_eq(kv_properties_parse(&out, kv_buf_slice(&bytes), &err), KV_CORRUPT);
+  ck_assert_int_eq(kv_properties_parse(&out, NULL, kv_buf_slice(&bytes), &err), KV_CORRUPT);
   kv_buf_release(&bytes);
 }
 END_TEST
@@ -433,7 +434,7 @@ START_TEST(changed_properties_are_safe) {
       uint8_t *copy = malloc(bytes.size);
       memcpy(copy, bytes.data, bytes.size);
       copy[at] = (uint8_t)value;
-      if (!kv_properties_parse(&out, kv_slice_of(copy, bytes.size), &err)) {
+      if (!kv_properties_parse(&out, NULL, kv_slice_of(copy, bytes.size), &err)) {
         ck_assert_int_le(kv_slice_compare(out.smallest, out.largest), 0);
         ck_assert_uint_le(out.tombstones, out.entries);
       }
@@ -449,7 +450,7 @@ static kv_status reparse(const struct kv_table_properties *in) {
   struct kv_buf bytes;
   kv_buf_init(&bytes);
   ok(kv_properties_append(&bytes, in, &err));
-  kv_status status = kv_properties_parse(&out, kv_buf_slice(&bytes), &err);
+  kv_status status = kv_properties_parse(&out, NULL, kv_buf_slice(&bytes), &err);
   kv_buf_release(&bytes);
   return status;
 }
@@ -592,7 +593,7 @@ static kv_status store_and_decode(struct kv_buf *out) {
 static kv_status build_all(struct kv_buf *out, struct kv_fence_builder *fences) {
   struct kv_table_properties properties = some_properties();
   struct kv_table_footer footer = some_footer();
-  struct kv_fences parsed;
+  struct kv_fences parsed = {0};
   kv_status status = store_and_decode(out);
   if (!status) status = kv_properties_append(out, &properties, &err);
   if (!status) status = kv_footer_append(out, &footer, &err);
