@@ -28,6 +28,7 @@
 #define FILE_BUDGETS 4     /* memtable budgets that an output file holds */
 #define FILES_AT_MOST 1024 /* of a table, about; larger tables have larger files */
 #define STEP_BYTES_DEFAULT (1u << 20)
+#define FAST_LEVEL 1 /* of compression */
 
 enum phase { PHASE_MERGE, PHASE_VERIFY, PHASE_DONE, PHASE_FAILED };
 
@@ -40,6 +41,7 @@ struct kv_job {
   uint64_t memtable_bytes;
   uint64_t file_bytes_max;
   uint64_t step_bytes_max;
+  bool meets_files;               /* a flush: older files have keys between its own */
   struct kv_plan plan;            /* of runs; none in a flush */
   struct kv_iter *input;          /* NULL when there is nothing to do */
   struct kv_table_writer *writer; /* of the output being written, or NULL */
@@ -339,7 +341,7 @@ static uint64_t oldest_young_seq(const struct kv_layout *layout, uint64_t otherw
 ** order, may go below all that it does not meet; what is small is gathered at level 0 first. */
 static void place_flush(struct kv_job *job, const struct kv_layout *layout) {
   struct kv_file_info *added = job->edit.added;
-  bool stays = job->bytes_written < job->memtable_bytes ||
+  bool stays = job->meets_files || job->bytes_written < job->memtable_bytes ||
                kv_edit_overlaps(&job->edit, layout, 0, UINT32_MAX);
   uint32_t level = kv_level_for(job->memtable_bytes, job->bytes_written);
   uint32_t deepest = layout->run_count ? layout->runs[layout->run_count - 1].level : 0;
@@ -438,6 +440,38 @@ static void set_file_bytes(struct kv_job *job) {
   job->file_bytes_max = larger(job->file_bytes_max, input / kv_open_files_limit(open_files(job)));
 }
 
+/* Goes to the input's first key. */
+static kv_status look_for_files(struct kv_job *job, struct kv_err *err) {
+  const struct kv_layout *layout = job->view->layout;
+  struct kv_iter *input = job->input;
+  struct kv_buf largest;
+  kv_buf_init(&largest);
+  if (job->kind == KV_JOB_FLUSH && layout->run_count) {
+    kv_iter_seek_last(input);
+    if (input->valid) kv_buf_append(&largest, input->key.data, input->key.size);
+  }
+  kv_iter_seek_first(input);
+  for (size_t i = 0; largest.size && input->valid && i < layout->run_count; i++) {
+    struct kv_run overlap = kv_run_overlap(&layout->runs[i], input->key, kv_buf_slice(&largest));
+    job->meets_files = job->meets_files || overlap.file_count;
+  }
+  kv_status status = largest.status ? kv_fail_nomem(err) : KV_OK;
+  kv_buf_release(&largest);
+  return status;
+}
+
+/* What is written again soon is not worth much of it: level 0, where there is something to be merged with,
+** stays plain, and what is not among the oldest and large, or by command, is compressed fast. */
+static void choose_compression(struct kv_job *job) {
+  const struct kv_plan *plan = &job->plan;
+  bool merges = job->kind == KV_JOB_MERGE;
+  bool lasts = merges && plan->level > 1 && plan->older == job->view->layout->run_count;
+  int *level = &job->config.compression_level;
+  if (job->kind == KV_JOB_COMPACT || lasts) return;
+  if (*level > FAST_LEVEL) *level = FAST_LEVEL;
+  if (job->meets_files || (merges && plan->level == 0)) *level = 0;
+}
+
 static kv_status job_start(struct kv_job *job, struct kv_err *err) {
   if (!has_work(job)) {
     job->phase = PHASE_DONE;
@@ -447,7 +481,8 @@ static kv_status job_start(struct kv_job *job, struct kv_err *err) {
   job->entries_total = estimate_entries(job);
   kv_status status = list_removed(job, err);
   if (status == KV_OK) status = open_input(job, err);
-  if (status == KV_OK) kv_iter_seek_first(job->input);
+  if (status == KV_OK) status = look_for_files(job, err);
+  if (status == KV_OK) choose_compression(job);
   return status;
 }
 

@@ -239,6 +239,10 @@ uint64_t kv_table_raw_bytes(const struct kv_table *table) {
   return table->parts.properties.key_bytes + table->parts.properties.value_bytes;
 }
 
+uint64_t kv_table_compression(const struct kv_table *table) {
+  return table->parts.properties.compression_level;
+}
+
 size_t kv_table_memory(const struct kv_table *table) {
   const struct kv_fences *fences = &table->parts.fences;
   return table->parts.memory + (fences->prefixes ? fences->count * sizeof *fences->prefixes : 0);

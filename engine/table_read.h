@@ -31,6 +31,8 @@ void kv_table_close(struct kv_table *table);
 uint64_t kv_table_id(const struct kv_table *table);
 /* Raw bytes of keys and values before compression, from the properties. */
 uint64_t kv_table_raw_bytes(const struct kv_table *table);
+/* The level of compression that the properties state; 0 = none. */
+uint64_t kv_table_compression(const struct kv_table *table);
 /* Memory of fences and filter. */
 size_t kv_table_memory(const struct kv_table *table);
 

@@ -4,6 +4,7 @@
 
 #include "catalog.h"
 #include "compact.h"
+#include "table_read.h"
 #include "view.h"
 
 static struct store store;
@@ -304,6 +305,59 @@ START_TEST(output_over_files_that_came_meanwhile_does_not_fit) {
 }
 END_TEST
 
+static uint64_t compression_of_run(size_t run) {
+  struct kv_table *table = NULL;
+  ck_assert_int_eq(kv_sst_table(store.view->runs[run].files[0], &table, NULL), KV_OK);
+  return kv_table_compression(table);
+}
+
+START_TEST(outputs_are_compressed_as_long_as_they_last) {
+  struct kv_options options = kv_family_options(store.family);
+  options.compression_level = 7;
+  kv_family_set_options(store.family, &options);
+  flush_rows("a", 0, 100, "the first");
+  ck_assert_uint_eq(compression_of_run(0), 1);
+  flush_rows("c", 0, 100, "beside it");
+  ck_assert_uint_eq(compression_of_run(0), 1);
+  flush_rows("b", 0, 100, "between");
+  ck_assert_uint_eq(compression_of_run(0), 1);
+  flush_rows("a", 5, 7, "over");
+  ck_assert_uint_eq(compression_of_run(0), 0);
+  flush_rows("a", 50, 70, "over");
+  merge((struct kv_pick){KV_PICK_TIER, 0, 2});
+  ck_assert_uint_eq(compression_of_run(0), 0);
+  merge(all_down());
+  ck_assert_uint_eq(compression_of_run(0), 1);
+  merge((struct kv_pick){KV_PICK_PUSH, 0, 1});
+  ck_assert_uint_eq(store.view->runs[store.view->run_count - 1].level, 2);
+  ck_assert_uint_eq(compression_of_run(store.view->run_count - 1), 7);
+  flush_rows("a", 0, 10, "over");
+  store_compact(&store);
+  ck_assert_uint_eq(compression_of_run(0), 7);
+}
+END_TEST
+
+/* Files that were in the way of a flush have gone when it is recorded. */
+START_TEST(plain_outputs_stay_on_level_0) {
+  use_small_files();
+  flush_rows("m", 0, 4, "1");
+  flush_rows("m", 0, 4, NULL);
+  put_many(0, 100, "before them");
+  store_put(&store, "z", "behind them");
+  store_commit(&store);
+  struct kv_job *job = NULL;
+  ck_assert_int_eq(kv_job_new(store.view, KV_JOB_FLUSH, &job, NULL), KV_OK);
+  ck_assert_int_eq(store_run(job, NULL), KV_OK);
+  merge(all_down());
+  ck_assert_uint_eq(store.view->run_count, 0);
+  kv_job_rebase(job, store.view);
+  publish(job);
+  ck_assert_uint_eq(first_file()->level, 0);
+  ck_assert_str_eq(store_get(&store, store.view, "k00099"), "before them");
+  ck_assert_str_eq(store_get(&store, store.view, "m00001"), "-");
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("compact: merges");
   TCase *tests = tcase_create("merges");
@@ -318,6 +372,8 @@ int main(void) {
   tcase_add_test(tests, push_takes_a_file_and_what_is_under_it);
   tcase_add_test(tests, keys_in_their_order_go_to_the_bottom_at_once);
   tcase_add_test(tests, two_merges_that_meet_nowhere_both_fit);
+  tcase_add_test(tests, outputs_are_compressed_as_long_as_they_last);
+  tcase_add_test(tests, plain_outputs_stay_on_level_0);
   tcase_add_test(tests, output_over_files_that_came_meanwhile_does_not_fit);
   suite_add_tcase(suite, tests);
   return harness_run(suite);
