@@ -17,16 +17,15 @@
 #include <inttypes.h>
 
 #include "batch_inside.h"
-#include "code.h"
 #include "hash.h"
 #include "key.h"
+#include "stream.h"
 
 #define MAGIC 0xb0u
 #define VERSION 1u
 #define FLAG_SEAL 1u
 #define SEAL_BYTES ((size_t)8)
-#define CHECKSUM_BYTES ((size_t)8)
-#define BYTES_MIN ((size_t)3 + CHECKSUM_BYTES) /* magic, flags, a count of 0 */
+#define BYTES_MIN ((size_t)3 + KV_CHECKSUM_BYTES) /* magic, flags, a count of 0 */
 
 /* ---- Writing */
 
@@ -35,7 +34,7 @@ static uint64_t value_word(const struct kv_entry *entry) {
 }
 
 static size_t encoded_size(const struct kv_order *order) {
-  size_t size = 2 + SEAL_BYTES + kv_varint_size(order->count) + CHECKSUM_BYTES;
+  size_t size = 2 + SEAL_BYTES + kv_varint_size(order->count) + KV_CHECKSUM_BYTES;
   for (size_t i = 0; i < order->count; i++) {
     const struct kv_entry *entry = order->items[i].entry;
     size += kv_varint_size(entry->key_size) + kv_varint_size(value_word(entry));
@@ -73,8 +72,7 @@ static kv_status append_batch(const struct kv_order *order, const uint8_t uuid[1
   if (seal) kv_buf_append_u64(out, *seal);
   kv_buf_append_varint(out, order->count);
   for (size_t i = 0; i < order->count; i++) append_entry(out, order->items[i].entry);
-  struct kv_slice content = {out->data + start, out->size - start};
-  kv_buf_append_u64(out, kv_hash_seeded(content, kv_hash_place(uuid, seq, 0)));
+  kv_buf_append_checksum(out, start, kv_hash_place(uuid, seq, 0));
   return KV_OK;
 }
 
@@ -112,11 +110,8 @@ static kv_status check_frame(struct kv_slice encoded, const uint8_t uuid[16], ui
     return kv_fail(err, KV_VERSION, "log batch %" PRIu64 ": format version %u, this reads %u", seq,
                    encoded.data[0] & 0x0fu, VERSION);
   }
-  struct kv_slice content = {encoded.data, encoded.size - CHECKSUM_BYTES};
-  uint64_t checksum = kv_get_u64(encoded.data + content.size);
-  if (checksum != kv_hash_seeded(content, kv_hash_place(uuid, seq, 0))) {
+  if (!kv_checksum_holds(encoded, kv_hash_place(uuid, seq, 0)))
     return damaged(err, seq, "bad checksum");
-  }
   if (encoded.data[0] != (MAGIC | VERSION)) return damaged(err, seq, "format version 0");
   if (encoded.data[1] & ~FLAG_SEAL) {
     return kv_fail(err, KV_VERSION, "log batch %" PRIu64 ": unknown flags %02x", seq,
@@ -170,7 +165,7 @@ kv_status kv_batch_reader_init(struct kv_batch_reader *reader, struct kv_slice e
   kv_status status = check_frame(encoded, uuid, seq, err);
   if (status) return status;
   struct kv_reader in;
-  kv_reader_init(&in, kv_slice_of(encoded.data + 2, encoded.size - 2 - CHECKSUM_BYTES));
+  kv_reader_init(&in, kv_slice_of(encoded.data + 2, encoded.size - 2 - KV_CHECKSUM_BYTES));
   kv_reader_bytes(&in, seal_size(encoded));
   uint64_t count = kv_reader_varint(&in);
   if (in.failed || count > kv_reader_left(&in) / 2) return damaged(err, seq, "a wrong count");

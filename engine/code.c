@@ -5,19 +5,54 @@
 ** over what is left ends too. Any thread. */
 #include "code.h"
 
-void kv_put_u16(uint8_t *p, uint16_t value) {
-  p[0] = (uint8_t)value;
-  p[1] = (uint8_t)(value >> 8);
+/* ---- Arrays */
+
+#define IS_LITTLE (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+
+static void copy(void *to, const void *from, size_t size) {
+  if (size && to != from) memcpy(to, from, size);
 }
 
-void kv_put_u32(uint8_t *p, uint32_t value) {
-  kv_put_u16(p, (uint16_t)value);
-  kv_put_u16(p + 2, (uint16_t)(value >> 16));
+void kv_get_u16s(uint16_t *into, const uint8_t *p, size_t n) {
+  if (IS_LITTLE)
+    copy(into, p, n * 2);
+  else
+    for (size_t i = 0; i < n; i++) into[i] = kv_get_u16(p + i * 2);
 }
 
-void kv_put_u64(uint8_t *p, uint64_t value) {
-  kv_put_u32(p, (uint32_t)value);
-  kv_put_u32(p + 4, (uint32_t)(value >> 32));
+void kv_get_u32s(uint32_t *into, const uint8_t *p, size_t n) {
+  if (IS_LITTLE)
+    copy(into, p, n * 4);
+  else
+    for (size_t i = 0; i < n; i++) into[i] = kv_get_u32(p + i * 4);
+}
+
+void kv_get_u64s(uint64_t *into, const uint8_t *p, size_t n) {
+  if (IS_LITTLE)
+    copy(into, p, n * 8);
+  else
+    for (size_t i = 0; i < n; i++) into[i] = kv_get_u64(p + i * 8);
+}
+
+void kv_put_u16s(uint8_t *p, const uint16_t *values, size_t n) {
+  if (IS_LITTLE)
+    copy(p, values, n * 2);
+  else
+    for (size_t i = 0; i < n; i++) kv_put_u16(p + i * 2, values[i]);
+}
+
+void kv_put_u32s(uint8_t *p, const uint32_t *values, size_t n) {
+  if (IS_LITTLE)
+    copy(p, values, n * 4);
+  else
+    for (size_t i = 0; i < n; i++) kv_put_u32(p + i * 4, values[i]);
+}
+
+void kv_put_u64s(uint8_t *p, const uint64_t *values, size_t n) {
+  if (IS_LITTLE)
+    copy(p, values, n * 8);
+  else
+    for (size_t i = 0; i < n; i++) kv_put_u64(p + i * 8, values[i]);
 }
 
 void kv_put_u64_be(uint8_t *p, uint64_t value) {
@@ -50,6 +85,31 @@ void kv_buf_append_u64(struct kv_buf *buf, uint64_t value) {
   if (into) kv_put_u64(into, value);
 }
 
+/* Room for n numbers, or NULL after a failure. */
+static uint8_t *extend_array(struct kv_buf *buf, size_t n, size_t width) {
+  size_t size;
+  if (__builtin_mul_overflow(n, width, &size)) {
+    buf->status = KV_NOMEM;
+    return NULL;
+  }
+  return kv_buf_extend(buf, size);
+}
+
+void kv_buf_append_u16s(struct kv_buf *buf, const uint16_t *values, size_t n) {
+  uint8_t *into = extend_array(buf, n, 2);
+  if (into) kv_put_u16s(into, values, n);
+}
+
+void kv_buf_append_u32s(struct kv_buf *buf, const uint32_t *values, size_t n) {
+  uint8_t *into = extend_array(buf, n, 4);
+  if (into) kv_put_u32s(into, values, n);
+}
+
+void kv_buf_append_u64s(struct kv_buf *buf, const uint64_t *values, size_t n) {
+  uint8_t *into = extend_array(buf, n, 8);
+  if (into) kv_put_u64s(into, values, n);
+}
+
 void kv_buf_append_varint(struct kv_buf *buf, uint64_t value) {
   uint8_t *into = kv_buf_extend(buf, kv_varint_size(value));
   if (into) kv_put_varint(into, value);
@@ -72,45 +132,44 @@ size_t kv_varint_size(uint64_t value) {
   return (bits + 6) / 7;
 }
 
-void kv_reader_init(struct kv_reader *reader, struct kv_slice bytes) {
-  *reader = (struct kv_reader){bytes.data, bytes.data, false};
-  if (bytes.size) reader->end += bytes.size;
-}
-
-static void fail(struct kv_reader *reader) {
+void kv_reader_fail(struct kv_reader *reader) {
   reader->failed = true;
   reader->pos = reader->end;
 }
 
-/* The next `size` bytes, or NULL after a failure. Only for size > 0. */
-static const uint8_t *take(struct kv_reader *reader, size_t size) {
-  if (kv_reader_left(reader) < size) {
-    fail(reader);
-    return NULL;
-  }
-  const uint8_t *pos = reader->pos;
-  reader->pos += size;
-  return pos;
+static void zero(void *into, size_t size) {
+  if (size) memset(into, 0, size);
 }
 
-uint8_t kv_reader_u8(struct kv_reader *reader) {
-  const uint8_t *p = take(reader, 1);
-  return p ? *p : 0;
+/* The bytes of n numbers, or NULL after a failure. */
+static const uint8_t *take_array(struct kv_reader *reader, size_t n, size_t width) {
+  if (n <= kv_reader_left(reader) / width) return kv_reader_take(reader, n * width);
+  kv_reader_fail(reader);
+  return NULL;
 }
 
-uint16_t kv_reader_u16(struct kv_reader *reader) {
-  const uint8_t *p = take(reader, 2);
-  return p ? kv_get_u16(p) : 0;
+void kv_reader_u16s(struct kv_reader *reader, uint16_t *into, size_t n) {
+  const uint8_t *from = take_array(reader, n, 2);
+  if (from)
+    kv_get_u16s(into, from, n);
+  else
+    zero(into, n * 2);
 }
 
-uint32_t kv_reader_u32(struct kv_reader *reader) {
-  const uint8_t *p = take(reader, 4);
-  return p ? kv_get_u32(p) : 0;
+void kv_reader_u32s(struct kv_reader *reader, uint32_t *into, size_t n) {
+  const uint8_t *from = take_array(reader, n, 4);
+  if (from)
+    kv_get_u32s(into, from, n);
+  else
+    zero(into, n * 4);
 }
 
-uint64_t kv_reader_u64(struct kv_reader *reader) {
-  const uint8_t *p = take(reader, 8);
-  return p ? kv_get_u64(p) : 0;
+void kv_reader_u64s(struct kv_reader *reader, uint64_t *into, size_t n) {
+  const uint8_t *from = take_array(reader, n, 8);
+  if (from)
+    kv_get_u64s(into, from, n);
+  else
+    zero(into, n * 8);
 }
 
 uint64_t kv_reader_varint(struct kv_reader *reader) {
@@ -121,21 +180,17 @@ uint64_t kv_reader_varint(struct kv_reader *reader) {
     value |= (uint64_t)(byte & 0x7f) << shift;
     if (byte < 0x80) return value;
   }
-  fail(reader);
+  kv_reader_fail(reader);
   return 0;
 }
 
 struct kv_slice kv_reader_bytes(struct kv_reader *reader, uint64_t size) {
-  if (size > kv_reader_left(reader)) fail(reader);
+  if (size > kv_reader_left(reader)) kv_reader_fail(reader);
   if (!size || reader->failed) return kv_slice_of(reader->pos, 0);
-  return kv_slice_of(take(reader, (size_t)size), (size_t)size);
+  return kv_slice_of(kv_reader_take(reader, (size_t)size), (size_t)size);
 }
 
 struct kv_slice kv_reader_slice(struct kv_reader *reader) {
   uint64_t size = kv_reader_varint(reader);
   return kv_reader_bytes(reader, size);
-}
-
-size_t kv_reader_left(const struct kv_reader *reader) {
-  return (size_t)(reader->end - reader->pos);
 }

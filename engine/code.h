@@ -1,5 +1,6 @@
-/* Numbers as bytes: little-endian fixed widths and LEB128 varints, and a bounded reader for bytes that
-** come from disk. Every format of the engine and of ext/ is built of these. */
+/* Numbers as bytes: little-endian fixed widths, one by one and whole arrays, LEB128 varints, and a bounded
+** reader for bytes that come from disk. Every format of the engine and of ext/ is built of these; checksums
+** around them: stream.h. */
 #ifndef KV_CODE_H
 #define KV_CODE_H
 
@@ -21,9 +22,26 @@ static inline uint32_t kv_get_u32(const uint8_t *p) {
 static inline uint64_t kv_get_u64(const uint8_t *p) {
   return (uint64_t)kv_get_u32(p) | (uint64_t)kv_get_u32(p + 4) << 32;
 }
-void kv_put_u16(uint8_t *p, uint16_t value);
-void kv_put_u32(uint8_t *p, uint32_t value);
-void kv_put_u64(uint8_t *p, uint64_t value);
+static inline void kv_put_u16(uint8_t *p, uint16_t value) {
+  p[0] = (uint8_t)value;
+  p[1] = (uint8_t)(value >> 8);
+}
+static inline void kv_put_u32(uint8_t *p, uint32_t value) {
+  kv_put_u16(p, (uint16_t)value);
+  kv_put_u16(p + 2, (uint16_t)(value >> 16));
+}
+static inline void kv_put_u64(uint8_t *p, uint64_t value) {
+  kv_put_u32(p, (uint32_t)value);
+  kv_put_u32(p + 4, (uint32_t)(value >> 32));
+}
+/* Arrays: one copy where the machine is little-endian too. `p` may stand at any address, also where the numbers
+** stand. */
+void kv_get_u16s(uint16_t *into, const uint8_t *p, size_t n);
+void kv_get_u32s(uint32_t *into, const uint8_t *p, size_t n);
+void kv_get_u64s(uint64_t *into, const uint8_t *p, size_t n);
+void kv_put_u16s(uint8_t *p, const uint16_t *values, size_t n);
+void kv_put_u32s(uint8_t *p, const uint32_t *values, size_t n);
+void kv_put_u64s(uint8_t *p, const uint64_t *values, size_t n);
 /* Big-endian, for keys and for the 8-byte prefixes of fences. */
 void kv_put_u64_be(uint8_t *p, uint64_t value);
 uint64_t kv_get_u64_be(const uint8_t *p);
@@ -33,6 +51,9 @@ uint64_t kv_prefix64(struct kv_slice key);
 void kv_buf_append_u16(struct kv_buf *buf, uint16_t value);
 void kv_buf_append_u32(struct kv_buf *buf, uint32_t value);
 void kv_buf_append_u64(struct kv_buf *buf, uint64_t value);
+void kv_buf_append_u16s(struct kv_buf *buf, const uint16_t *values, size_t n);
+void kv_buf_append_u32s(struct kv_buf *buf, const uint32_t *values, size_t n);
+void kv_buf_append_u64s(struct kv_buf *buf, const uint64_t *values, size_t n);
 void kv_buf_append_varint(struct kv_buf *buf, uint64_t value);
 /* varint length, then the bytes */
 void kv_buf_append_slice(struct kv_buf *buf, struct kv_slice bytes);
@@ -47,16 +68,49 @@ struct kv_reader {
   const uint8_t *end;
   bool failed;
 };
-void kv_reader_init(struct kv_reader *reader, struct kv_slice bytes);
-uint8_t kv_reader_u8(struct kv_reader *reader);
-uint16_t kv_reader_u16(struct kv_reader *reader);
-uint32_t kv_reader_u32(struct kv_reader *reader);
-uint64_t kv_reader_u64(struct kv_reader *reader);
+static inline void kv_reader_init(struct kv_reader *reader, struct kv_slice bytes) {
+  *reader =
+      (struct kv_reader){bytes.data, bytes.size ? bytes.data + bytes.size : bytes.data, false};
+}
+static inline size_t kv_reader_left(const struct kv_reader *reader) {
+  return (size_t)(reader->end - reader->pos);
+}
+/* Ends it: as when the bytes had ended. */
+void kv_reader_fail(struct kv_reader *reader);
+/* The next `size` bytes, size > 0, or NULL after a failure. */
+static inline const uint8_t *kv_reader_take(struct kv_reader *reader, size_t size) {
+  const uint8_t *pos = reader->pos;
+  if (kv_reader_left(reader) < size) {
+    kv_reader_fail(reader);
+    return NULL;
+  }
+  reader->pos += size;
+  return pos;
+}
+static inline uint8_t kv_reader_u8(struct kv_reader *reader) {
+  const uint8_t *p = kv_reader_take(reader, 1);
+  return p ? *p : 0;
+}
+static inline uint16_t kv_reader_u16(struct kv_reader *reader) {
+  const uint8_t *p = kv_reader_take(reader, 2);
+  return p ? kv_get_u16(p) : 0;
+}
+static inline uint32_t kv_reader_u32(struct kv_reader *reader) {
+  const uint8_t *p = kv_reader_take(reader, 4);
+  return p ? kv_get_u32(p) : 0;
+}
+static inline uint64_t kv_reader_u64(struct kv_reader *reader) {
+  const uint8_t *p = kv_reader_take(reader, 8);
+  return p ? kv_get_u64(p) : 0;
+}
+/* Arrays of n numbers, all zeros after a failure. */
+void kv_reader_u16s(struct kv_reader *reader, uint16_t *into, size_t n);
+void kv_reader_u32s(struct kv_reader *reader, uint32_t *into, size_t n);
+void kv_reader_u64s(struct kv_reader *reader, uint64_t *into, size_t n);
 uint64_t kv_reader_varint(struct kv_reader *reader);
 /* The next `size` bytes, borrowed from the input. */
 struct kv_slice kv_reader_bytes(struct kv_reader *reader, uint64_t size);
 /* varint length, then that many bytes */
 struct kv_slice kv_reader_slice(struct kv_reader *reader);
-size_t kv_reader_left(const struct kv_reader *reader);
 
 #endif

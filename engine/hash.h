@@ -16,4 +16,13 @@ uint64_t kv_hash_seeded(struct kv_slice bytes, uint64_t seed);
 ** and the offset in it. */
 uint64_t kv_hash_place(const uint8_t uuid[16], uint64_t file_or_seq, uint64_t offset);
 
+/* kv_hash_seeded of bytes that come in pieces. A state needs no release; it is the library's and is not to be
+** looked into, nor moved by allocators that align to less. */
+struct kv_hash_state {
+  _Alignas(64) uint8_t bytes[576];
+};
+void kv_hash_begin(struct kv_hash_state *state, uint64_t seed);
+void kv_hash_add(struct kv_hash_state *state, struct kv_slice bytes);
+uint64_t kv_hash_end(const struct kv_hash_state *state);
+
 #endif

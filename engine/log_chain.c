@@ -42,10 +42,9 @@ uint64_t kv_chain_gen(const struct kv_chain *chain) {
 /* ---- Rows */
 
 uint64_t kv_log_row_seal(const struct kv_log_row *row) {
-  uint8_t bytes[24];
-  kv_put_u64(bytes, row->nonce);
-  kv_put_u64(bytes + 8, row->gen);
-  kv_put_u64(bytes + 16, (uint64_t)row->rows);
+  const uint64_t numbers[] = {row->nonce, row->gen, (uint64_t)row->rows};
+  uint8_t bytes[sizeof numbers];
+  kv_put_u64s(bytes, numbers, 3);
   return kv_hash_seeded(kv_slice_of(bytes, sizeof bytes), row->seq);
 }
 

@@ -13,9 +13,9 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-#include "code.h"
 #include "hash.h"
 #include "mem.h"
+#include "stream.h"
 
 /* ---- Stored block */
 
@@ -95,10 +95,7 @@ kv_status kv_stored_append(struct kv_buf *out, struct kv_slice raw, int level,
     kv_buf_append(out, raw.data, raw.size);
   kv_buf_append_byte(out, compressed ? STORED_ZSTD : STORED_RAW);
   kv_buf_append_u32(out, (uint32_t)raw.size);
-  if (out->status) return kv_fail_nomem(err);
-  *checksum =
-      kv_hash_seeded(kv_slice_of(out->data + start, out->size - start), place_seed(place, offset));
-  kv_buf_append_u64(out, *checksum);
+  *checksum = kv_buf_append_checksum(out, start, place_seed(place, offset));
   return out->status ? kv_fail_nomem(err) : KV_OK;
 }
 
@@ -111,9 +108,7 @@ static kv_status bad_block(const struct kv_table_place *place, uint64_t offset, 
 kv_status kv_stored_verify(struct kv_slice bytes, const struct kv_table_place *place,
                            uint64_t offset, struct kv_err *err) {
   if (bytes.size < KV_TABLE_TRAILER_BYTES) return bad_block(place, offset, "too short", err);
-  struct kv_slice covered = kv_slice_of(bytes.data, bytes.size - 8);
-  if (kv_hash_seeded(covered, place_seed(place, offset)) == kv_get_u64(bytes.data + covered.size))
-    return KV_OK;
+  if (kv_checksum_holds(bytes, place_seed(place, offset))) return KV_OK;
   return bad_block(place, offset, "bad checksum", err);
 }
 
@@ -454,16 +449,9 @@ kv_status kv_properties_parse(struct kv_table_properties *properties,
 #define FIXED_BYTES 56
 static const char footer_magic[8] = {'c', 'o', 'l', 'f', 'a', 'm', 'S', 'T'};
 
-/* The checksum's place and seed: over the footer up to itself, seeded with the footer's offset. */
-static uint64_t footer_checksum(const uint8_t *start, size_t size,
-                                const struct kv_table_place *place, uint64_t offset) {
-  return kv_hash_seeded(kv_slice_of(start, size - 16), place_seed(place, offset));
-}
-
 static void append_handle(struct kv_buf *out, const struct kv_table_handle *handle) {
-  kv_buf_append_u64(out, handle->offset);
-  kv_buf_append_u64(out, handle->size);
-  kv_buf_append_u64(out, handle->checksum);
+  const uint64_t numbers[3] = {handle->offset, handle->size, handle->checksum};
+  kv_buf_append_u64s(out, numbers, 3);
 }
 
 kv_status kv_footer_append(struct kv_buf *out, struct kv_table_footer *footer, struct kv_err *err) {
@@ -478,18 +466,15 @@ kv_status kv_footer_append(struct kv_buf *out, struct kv_table_footer *footer, s
   kv_buf_append_u32(out, footer->lowest_reader);
   kv_buf_append_u32(out, footer->lowest_writer);
   kv_buf_append_u32(out, 0);
-  if (out->status) return kv_fail_nomem(err);
-  footer->checksum =
-      footer_checksum(out->data + start, KV_TABLE_FOOTER_BYTES, &footer->place, offset);
-  kv_buf_append_u64(out, footer->checksum);
+  footer->checksum = kv_buf_append_checksum(out, start, place_seed(&footer->place, offset));
   kv_buf_append(out, footer_magic, sizeof footer_magic);
   return out->status ? kv_fail_nomem(err) : KV_OK;
 }
 
 static void read_handle(struct kv_reader *reader, struct kv_table_handle *handle) {
-  handle->offset = kv_reader_u64(reader);
-  handle->size = kv_reader_u64(reader);
-  handle->checksum = kv_reader_u64(reader);
+  uint64_t numbers[3];
+  kv_reader_u64s(reader, numbers, 3);
+  *handle = (struct kv_table_handle){numbers[0], numbers[1], numbers[2]};
 }
 
 /* Filter, fences, properties and footer follow each other to the end; sizes cannot overflow because each
@@ -516,6 +501,13 @@ static kv_status check_owner(const struct kv_table_place *found,
   return KV_OK;
 }
 
+/* Whether the checksum before the magic is that of the footer, which is seeded with its offset. */
+static bool footer_holds(const uint8_t *end, size_t size, const struct kv_table_place *place,
+                         uint64_t file_size) {
+  struct kv_slice covered = kv_slice_of(end - size, size - sizeof footer_magic);
+  return kv_checksum_holds(covered, place_seed(place, file_size - size));
+}
+
 /* Reads what every version has. *size is the footer's. */
 static kv_status parse_fixed(struct kv_table_footer *footer, struct kv_slice tail,
                              uint64_t file_size, const struct kv_table_place *expected,
@@ -535,7 +527,7 @@ static kv_status parse_fixed(struct kv_table_footer *footer, struct kv_slice tai
   kv_reader_u32(&reader);
   footer->checksum = kv_reader_u64(&reader);
   if (*size < FIXED_BYTES || *size > tail.size ||
-      footer_checksum(end - *size, *size, &footer->place, file_size - *size) != footer->checksum) {
+      !footer_holds(end, *size, &footer->place, file_size)) {
     return kv_fail(err, KV_CORRUPT, "table %016" PRIx64 ": footer: bad checksum", expected->id);
   }
   return KV_OK;

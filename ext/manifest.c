@@ -3,7 +3,7 @@
 
 static uint64_t hash_numbers(const uint64_t *numbers, size_t count, uint64_t seed) {
   uint8_t bytes[64];
-  for (size_t i = 0; i < count; i++) kv_put_u64(bytes + 8 * i, numbers[i]);
+  kv_put_u64s(bytes, numbers, count);
   return kv_hash_seeded(kv_slice_of(bytes, 8 * count), seed);
 }
 

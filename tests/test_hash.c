@@ -1,6 +1,9 @@
 /* Hashes: part of the format, so their values are pinned. */
 #include "hash.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "code.h"
 #include "harness.h"
 
@@ -36,6 +39,33 @@ START_TEST(every_flipped_bit_changes_the_hash) {
     ck_assert_uint_ne(kv_hash_key(kv_slice_of(bytes, size)), key);
     ck_assert_uint_ne(kv_hash_seeded(kv_slice_of(bytes, size), 99), seeded);
     bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+  }
+}
+END_TEST
+
+/* Whatever instructions the processor has, at every alignment. */
+START_TEST(long_input_hashes_as_the_library_says) {
+  static uint8_t bytes[20000];
+  for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i * i >> 3);
+  for (size_t size = 200; size < sizeof bytes - 64; size += 1 + size / 16) {
+    struct kv_slice slice = kv_slice_of(bytes + size % 64, size);
+    ck_assert_uint_eq(kv_hash_key(slice), XXH3_64bits(slice.data, size));
+    ck_assert_uint_eq(kv_hash_seeded(slice, size), XXH3_64bits_withSeed(slice.data, size, size));
+  }
+}
+END_TEST
+
+START_TEST(pieces_hash_as_the_whole) {
+  static uint8_t bytes[3000];
+  for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i * 31 >> 2);
+  for (size_t size = 0; size <= sizeof bytes; size += 1 + size / 4) {
+    for (size_t first = 0; first <= size; first += 1 + size / 50) {
+      struct kv_hash_state state;
+      kv_hash_begin(&state, 5);
+      kv_hash_add(&state, kv_slice_of(bytes, first));
+      kv_hash_add(&state, kv_slice_of(bytes + first, size - first));
+      ck_assert_uint_eq(kv_hash_end(&state), kv_hash_seeded(kv_slice_of(bytes, size), 5));
+    }
   }
 }
 END_TEST
@@ -88,6 +118,8 @@ int main(void) {
   tcase_add_test(tests, key_hash_of_nothing_is_xxh3);
   tcase_add_test(tests, seed_zero_is_no_seed);
   tcase_add_loop_test(tests, every_flipped_bit_changes_the_hash, 0, 10);
+  tcase_add_test(tests, long_input_hashes_as_the_library_says);
+  tcase_add_test(tests, pieces_hash_as_the_whole);
   tcase_add_test(tests, place_hash_is_of_its_32_bytes);
   tcase_add_test(tests, place_hash_depends_on_store_file_and_offset);
   tcase_add_test(tests, key_hash_spreads_small_numbers);
