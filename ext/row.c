@@ -84,15 +84,19 @@ int colfam_row_init(struct colfam_row *row, const struct colfam_schema *schema) 
   memset(row, 0, sizeof *row);
   kv_buf_init(&row->key);
   kv_buf_init(&row->value);
+  size_t stored_max = (size_t)schema->column_count + (size_t)schema->key_count;
   row->datums = sqlite3_malloc64(sizeof *row->datums * (size_t)schema->column_count);
-  return row->datums ? SQLITE_OK : SQLITE_NOMEM;
+  row->stored = sqlite3_malloc64(sizeof *row->stored * stored_max);
+  return row->datums && row->stored ? SQLITE_OK : SQLITE_NOMEM;
 }
 
 void colfam_row_release(struct colfam_row *row) {
   sqlite3_free(row->datums);
+  sqlite3_free(row->stored);
   kv_buf_release(&row->key);
   kv_buf_release(&row->value);
   row->datums = NULL;
+  row->stored = NULL;
 }
 
 int colfam_row_set(struct colfam_row *row, const struct colfam_schema *schema,
@@ -164,13 +168,6 @@ static int fix_of_key_column(const struct colfam_row *row, const struct colfam_s
   return fix_of(&schema->columns[column], &row->datums[column]);
 }
 
-/* Bytes that the fix-ups take: up to the last key column that has one. */
-static size_t fixes_size(const struct colfam_row *row, const struct colfam_schema *schema) {
-  for (int i = schema->key_count; i > 0; i--)
-    if (fix_of_key_column(row, schema, i - 1)) return (size_t)(i - 1) / 4 + 1;
-  return 0;
-}
-
 static void append_fixes(struct colfam_row *row, const struct colfam_schema *schema, size_t size) {
   kv_buf_append_varint(&row->value, size);
   uint8_t *fixes = kv_buf_extend(&row->value, size);
@@ -205,46 +202,66 @@ static uint64_t type_of(const struct kv_datum *datum) {
   return TYPE_NULL;
 }
 
-static void append_payload(struct kv_buf *value, const struct kv_datum *datum) {
-  uint8_t bytes[8];
-  uint64_t type = type_of(datum);
-  uint64_t number = (uint64_t)datum->integer;
-  if (type >= TYPE_BYTES) {
-    kv_buf_append(value, datum->bytes.data, datum->bytes.size);
-    return;
-  }
-  if (type == TYPE_REAL) memcpy(&number, &datum->real, sizeof number);
-  kv_put_u64(bytes, number);
-  kv_buf_append(value, bytes, fixed_size[type]);
+static size_t payload_size(uint64_t type) {
+  return type < TYPE_BYTES ? fixed_size[type] : (size_t)(type - TYPE_BYTES) / 2;
 }
 
-/* What the value has a type and payload for, one after another from *at = 0 on; NULL at the end. */
-static const struct kv_datum *next_stored(const struct colfam_row *row,
-                                          const struct colfam_schema *schema, int *at) {
-  while (*at < schema->column_count) {
-    int column = (*at)++;
-    if (schema->columns[column].value_index >= 0) return &row->datums[column];
+static size_t put_payload(uint8_t *into, const struct colfam_stored *stored) {
+  const struct kv_datum *datum = stored->datum;
+  size_t size = payload_size(stored->type);
+  uint64_t number = (uint64_t)datum->integer;
+  uint8_t bytes[8];
+  if (stored->type >= TYPE_BYTES) {
+    if (size) memcpy(into, datum->bytes.data, size);
+    return size;
   }
-  while (*at < schema->column_count + schema->key_count) {
-    int i = (*at)++ - schema->column_count;
-    if (fix_of_key_column(row, schema, i) == FIX_TEXT) return &row->datums[schema->key_columns[i]];
+  if (stored->type == TYPE_REAL) memcpy(&number, &datum->real, sizeof number);
+  kv_put_u64(bytes, number);
+  memcpy(into, bytes, size);
+  return size;
+}
+
+/* Bytes of a value's parts, and how many columns have a type and a payload. */
+struct extent {
+  int count;
+  size_t fixes;
+  size_t types;
+  size_t payload;
+};
+
+static void store(struct colfam_row *row, const struct kv_datum *datum, struct extent *extent) {
+  uint64_t type = type_of(datum);
+  row->stored[extent->count++] = (struct colfam_stored){datum, type};
+  extent->types += kv_varint_size(type);
+  extent->payload += payload_size(type);
+}
+
+/* Fix-ups reach to the last key column that has one. */
+static struct extent measure(struct colfam_row *row, const struct colfam_schema *schema) {
+  struct extent extent = {0};
+  for (int i = 0; i < schema->column_count; i++)
+    if (schema->columns[i].value_index >= 0) store(row, &row->datums[i], &extent);
+  for (int i = 0; i < schema->key_count; i++) {
+    int fix = fix_of_key_column(row, schema, i);
+    if (fix) extent.fixes = (size_t)i / 4 + 1;
+    if (fix == FIX_TEXT) store(row, &row->datums[schema->key_columns[i]], &extent);
   }
-  return NULL;
+  return extent;
 }
 
 int colfam_row_encode_value(struct colfam_row *row, const struct colfam_schema *schema) {
-  uint64_t types_size = 0;
-  const struct kv_datum *datum;
-  for (int at = 0; (datum = next_stored(row, schema, &at));)
-    types_size += kv_varint_size(type_of(datum));
-  size_t fixes = fixes_size(row, schema);
+  struct extent extent = measure(row, schema);
   kv_buf_clear(&row->value);
-  kv_buf_append_varint(&row->value, 2 * types_size + (fixes != 0));
-  if (fixes) append_fixes(row, schema, fixes);
-  for (int at = 0; (datum = next_stored(row, schema, &at));)
-    kv_buf_append_varint(&row->value, type_of(datum));
-  for (int at = 0; (datum = next_stored(row, schema, &at));) append_payload(&row->value, datum);
-  return row->value.status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
+  kv_buf_append_varint(&row->value, 2 * (uint64_t)extent.types + (extent.fixes != 0));
+  if (extent.fixes) append_fixes(row, schema, extent.fixes);
+  uint8_t *types = kv_buf_extend(&row->value, extent.types + extent.payload);
+  if (!types) return SQLITE_NOMEM;
+  uint8_t *payload = types + extent.types;
+  for (int i = 0; i < extent.count; i++) {
+    types += kv_put_varint(types, row->stored[i].type);
+    payload += put_payload(payload, &row->stored[i]);
+  }
+  return SQLITE_OK;
 }
 
 /* ---- From bytes */

@@ -17,9 +17,16 @@ int colfam_datum(sqlite3_value *value, struct kv_datum *datum);
 int colfam_datum_stored(sqlite3_value *value, enum colfam_affinity affinity,
                         struct kv_datum *datum);
 
+/* What a value keeps of a column: its datum, borrowed, and the type that stands for it. */
+struct colfam_stored {
+  const struct kv_datum *datum;
+  uint64_t type;
+};
+
 /* One row between SQL values and bytes. datums[i] belongs to column i, affinity applied. */
 struct colfam_row {
   struct kv_datum *datums;
+  struct colfam_stored *stored; /* of the value that is being encoded */
   struct kv_buf key;
   struct kv_buf value;
 };
