@@ -36,6 +36,9 @@ struct kv_table_place {
 struct ZSTD_CCtx_s;
 struct ZSTD_CCtx_s *kv_compressor_new(void);
 void kv_compressor_free(struct ZSTD_CCtx_s *zstd);
+/* What decompresses is kept for the next block as long as there is a reference. */
+void kv_decompressors_ref(void);
+void kv_decompressors_unref(void);
 
 /* Appends `raw`, which will stand at `offset` of the file, compressed at `level` (0: not) when that saves
 ** an eighth, and then padded to what the ratio asks for. *checksum as in the trailer. KV_FULL above

@@ -205,6 +205,7 @@ kv_status kv_table_open(const struct kv_table_config *config, const struct kv_fi
                         struct kv_err *err) {
   struct kv_table *made = kv_alloc_zero(1, sizeof *made);
   if (!made) return kv_fail_nomem(err);
+  kv_decompressors_ref();
   made->cache = cache;
   made->stats = stats;
   made->comparator = config->comparator;
@@ -228,6 +229,7 @@ void kv_table_close(struct kv_table *table) {
   kv_open_file_free(table->file);
   kv_table_parts_release(&table->parts);
   kv_file_info_release(&table->info);
+  kv_decompressors_unref();
   kv_free(table);
 }
 

@@ -165,6 +165,35 @@ START_TEST(hostile_frames_stay_in_their_room) {
 }
 END_TEST
 
+/* One that has seen damage too. */
+START_TEST(decompressors_are_kept_while_referred_to) {
+  uint8_t raw[500] = {0}, back[500];
+  struct kv_buf bytes;
+  struct kv_stored good, bad;
+  store(&bytes, kv_slice_of(raw, sizeof raw), 3, 5);
+  ok(check(&bytes, 5, &good));
+  bad = good;
+  bad.payload.size /= 2;
+  int64_t blocks = kv_mem_live_blocks();
+  kv_decompressors_ref();
+  kv_decompressors_ref();
+  ok(kv_stored_decode(&good, back, &place, 5, &err));
+  kv_mem_fail_nth(0, 0);
+  ck_assert_int_eq(kv_stored_decode(&bad, back, &place, 5, &err), KV_CORRUPT);
+  back[7] = 1;
+  ok(kv_stored_decode(&good, back, &place, 5, &err));
+  ck_assert_mem_eq(raw, back, sizeof raw);
+  ck_assert_uint_eq(kv_mem_fail_nth(0, 0), 0);
+  kv_decompressors_unref();
+  ck_assert_int_eq(kv_mem_live_blocks(), blocks + 1);
+  kv_decompressors_unref();
+  ck_assert_int_eq(kv_mem_live_blocks(), blocks);
+  ok(kv_stored_decode(&good, back, &place, 5, &err));
+  ck_assert_int_eq(kv_mem_live_blocks(), blocks);
+  kv_buf_release(&bytes);
+}
+END_TEST
+
 /* Zeros shrink to next to nothing: the writer pads what the reader would not believe. */
 START_TEST(block_of_zeros_is_padded_to_what_it_may_hold) {
   static const size_t sizes[] = {100, 64 << 10, (64 << 10) + 1, 1 << 20, (20 << 20) + 7};
@@ -637,6 +666,7 @@ int main(void) {
   tcase_add_test(tests, every_cut_and_change_of_a_stored_block_is_corrupt);
   tcase_add_test(tests, stored_sizes_that_lie_are_corrupt);
   tcase_add_test(tests, hostile_frames_stay_in_their_room);
+  tcase_add_test(tests, decompressors_are_kept_while_referred_to);
   tcase_add_test(tests, block_of_zeros_is_padded_to_what_it_may_hold);
   tcase_add_test(tests, block_that_holds_more_than_its_size_justifies_is_refused);
   tcase_add_test(tests, stored_block_above_the_limit_is_full);
