@@ -291,7 +291,7 @@ struct kv_cache_entry *kv_cache_lookup(struct kv_cache *cache, uint64_t owner, u
 }
 
 /* Lookups of one shard in a group: the heads of all chains are asked for before one is read. */
-static void find_many(struct shard *shard, uint64_t owner, const uint64_t *offsets,
+static void find_many(struct shard *shard, const struct kv_cache_name *names,
                       const uint64_t *hashes, const uint8_t *members, size_t n,
                       struct kv_cache_entry **entries) {
   kv_mutex_lock(shard->mutex);
@@ -303,20 +303,20 @@ static void find_many(struct shard *shard, uint64_t owner, const uint64_t *offse
   }
   for (size_t i = 0; i < n; i++) {
     size_t at = members[i];
-    entries[at] = find(shard, hashes[at], owner, offsets[at]);
+    entries[at] = find(shard, hashes[at], names[at].owner, names[at].offset);
     if (entries[at]) pin_and_use(entries[at]);
   }
   kv_mutex_unlock(shard->mutex);
 }
 
 /* At most LOOKUP_GROUP of them, sorted by shard. */
-static void lookup_group(struct kv_cache *cache, uint64_t owner, const uint64_t *offsets, size_t n,
+static void lookup_group(struct kv_cache *cache, const struct kv_cache_name *names, size_t n,
                          struct kv_cache_entry **entries) {
   uint64_t hashes[LOOKUP_GROUP];
   uint8_t members[LOOKUP_GROUP];
   size_t ends[SHARDS + 1] = {0};
   for (size_t i = 0; i < n; i++) {
-    hashes[i] = mix(owner, offsets[i]);
+    hashes[i] = mix(names[i].owner, names[i].offset);
     ends[(shard_of(cache, hashes[i]) - cache->shards) + 1]++;
   }
   for (size_t i = 1; i <= SHARDS; i++) ends[i] += ends[i - 1];
@@ -325,15 +325,15 @@ static void lookup_group(struct kv_cache *cache, uint64_t owner, const uint64_t 
   }
   for (size_t i = 0, start = 0; i < SHARDS; start = ends[i++]) {
     if (ends[i] == start) continue;
-    find_many(&cache->shards[i], owner, offsets, hashes, members + start, ends[i] - start, entries);
+    find_many(&cache->shards[i], names, hashes, members + start, ends[i] - start, entries);
   }
 }
 
-void kv_cache_lookup_many(struct kv_cache *cache, uint64_t owner, const uint64_t *offsets, size_t n,
+void kv_cache_lookup_many(struct kv_cache *cache, const struct kv_cache_name *names, size_t n,
                           struct kv_cache_entry **entries) {
   for (size_t i = 0; i < n; i += LOOKUP_GROUP) {
     size_t group = n - i < LOOKUP_GROUP ? n - i : LOOKUP_GROUP;
-    lookup_group(cache, owner, offsets + i, group, entries + i);
+    lookup_group(cache, names + i, group, entries + i);
   }
 }
 

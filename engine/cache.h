@@ -39,9 +39,12 @@ struct kv_cache_content {
   size_t size;
   uint64_t note;
 };
-/* The same for many of one owner; entries[i] for offsets[i]. Each shard is locked once for a group of them,
-** and their loads overlap. */
-void kv_cache_lookup_many(struct kv_cache *cache, uint64_t owner, const uint64_t *offsets, size_t n,
+/* The same for many; entries[i] for names[i]. Each shard is locked once for a group of them, and their loads
+** overlap. */
+struct kv_cache_name {
+  uint64_t owner, offset;
+};
+void kv_cache_lookup_many(struct kv_cache *cache, const struct kv_cache_name *names, size_t n,
                           struct kv_cache_entry **entries);
 /* Hands the bytes (ownership passes on success only) to the cache and returns the entry pinned. When
 ** (owner, offset) is there already, the bytes are freed and the existing entry pinned. */

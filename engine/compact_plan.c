@@ -126,6 +126,7 @@ static struct kv_run choose_part(const struct kv_layout *layout, size_t index,
   size_t first = choose_file(run, next);
   uint64_t bytes = kv_sst_info(run->files[first])->bytes;
   part.files += first;
+  part.fences += first;
   part.file_count = 1;
   while (first + part.file_count < run->file_count) {
     bytes += kv_sst_info(run->files[first + part.file_count])->bytes;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "buf.h"
+#include "code.h"
 
 #define KV_ORDER_BYTEWISE "bytewise" /* the name of the order without a comparator */
 
@@ -26,6 +27,10 @@ struct kv_comparator {
 static inline int kv_key_compare(const struct kv_comparator *comparator, struct kv_slice a,
                                  struct kv_slice b) {
   return comparator ? comparator->compare(comparator, a, b) : kv_slice_compare(a, b);
+}
+/* Keys whose prefixes differ are in the order of these; under a comparator none do. */
+static inline uint64_t kv_key_prefix(const struct kv_comparator *comparator, struct kv_slice key) {
+  return comparator ? 0 : kv_prefix64(key);
 }
 /* Whether b may follow a where keys ascend strictly. */
 static inline bool kv_key_ascends(const struct kv_comparator *comparator, struct kv_slice a,

@@ -39,14 +39,16 @@ static void line_add(uint8_t *line, uint64_t hash, int probes) {
   }
 }
 
+/* All bits are looked at: that costs less than guessing at which of them to stop. */
 static bool line_has(const uint8_t *line, uint64_t hash, int probes) {
   uint32_t h = (uint32_t)hash;
+  unsigned all = 1;
   for (int i = 0; i < probes; i++) {
     uint32_t bit = h >> LINE_BITS_SHIFT;
-    if (!(line[bit >> 3] >> (bit & 7) & 1)) return false;
+    all &= (unsigned)line[bit >> 3] >> (bit & 7);
     h *= 0x9e3779b9u;
   }
-  return true;
+  return all;
 }
 
 static uint64_t lines_for(size_t n, int bits_per_key) {
@@ -106,21 +108,21 @@ bool kv_filter_may_contain(const struct kv_filter *filter, uint64_t hash) {
   return line_has(line, hash, filter->probes);
 }
 
-void kv_filter_may_contain_many(const struct kv_filter *filter, const uint64_t *hashes, size_t n,
-                                bool *maybe) {
-  if (!filter->lines) {
-    for (size_t i = 0; i < n; i++) maybe[i] = true;
-    return;
-  }
+void kv_filter_may_contain_many(const struct kv_filter *const *filters, const uint64_t *hashes,
+                                size_t n, bool *maybe) {
   const uint8_t *lines[PREFETCH_GROUP];
   for (size_t base = 0; base < n; base += PREFETCH_GROUP) {
     size_t group = n - base < PREFETCH_GROUP ? n - base : PREFETCH_GROUP;
     for (size_t i = 0; i < group; i++) {
+      const struct kv_filter *filter = filters[base + i];
+      lines[i] = NULL;
+      if (!filter->lines) continue;
       lines[i] = filter->lines + line_of(hashes[base + i], filter->line_count) * LINE_BYTES;
       kv_prefetch(lines[i]);
     }
     for (size_t i = 0; i < group; i++) {
-      maybe[base + i] = line_has(lines[i], hashes[base + i], filter->probes);
+      maybe[base + i] =
+          !lines[i] || line_has(lines[i], hashes[base + i], filters[base + i]->probes);
     }
   }
 }

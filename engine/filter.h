@@ -24,8 +24,8 @@ struct kv_filter {
 /* Checks the header against the length; empty bytes mean "no filter". */
 kv_status kv_filter_init(struct kv_filter *filter, struct kv_slice bytes, struct kv_err *err);
 bool kv_filter_may_contain(const struct kv_filter *filter, uint64_t hash);
-/* maybe[i] for hashes[i], with the lines prefetched in groups. */
-void kv_filter_may_contain_many(const struct kv_filter *filter, const uint64_t *hashes, size_t n,
-                                bool *maybe);
+/* maybe[i] for hashes[i] in filters[i], with the lines prefetched in groups. */
+void kv_filter_may_contain_many(const struct kv_filter *const *filters, const uint64_t *hashes,
+                                size_t n, bool *maybe);
 
 #endif

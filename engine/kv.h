@@ -138,15 +138,39 @@ kv_status kv_get(struct kv_view *view, struct kv_batch *batch, struct kv_slice k
 
 /* The answers of a multi-get: one owner object, values pinned, not copied. */
 struct kv_result;
-/* n keys, ascending in the family's order and distinct (else KV_MISUSE); keys are not kept. */
+/* n keys, ascending in the family's order and distinct (else KV_MISUSE); keys are not kept. One key goes the way
+** of a get. */
 kv_status kv_multi_get(struct kv_view *view, struct kv_batch *batch, const struct kv_slice *keys,
                        size_t n, struct kv_result **result, struct kv_err *err);
+
+/* Keys of one family, in any order, also several times the same. Borrowed for the call. */
+struct kv_request {
+  struct kv_view *view;
+  struct kv_batch *batch; /* or NULL */
+  const struct kv_slice *keys;
+  size_t count;
+};
+/* Several families at once, each at its view: all requests or none. Keys are numbered over all of them. */
+kv_status kv_multi_get_many(const struct kv_request *requests, size_t n, struct kv_result **result,
+                            struct kv_err *err);
 /* Whether keys[index] was found, and its value, borrowed until free. */
 bool kv_result_found(const struct kv_result *result, size_t index, struct kv_slice *value);
 void kv_result_free(struct kv_result *result);
 
+/* A place of the caller's for one value. */
+struct kv_room {
+  void *bytes;     /* may be NULL when capacity is 0 */
+  size_t capacity; /* bytes */
+  bool found;      /* out */
+  size_t size; /* out: of the value. Over the capacity: nothing was written, ask again with more */
+};
+/* The same into rooms[i] for the ith key, counted over all requests; nothing is kept. */
+kv_status kv_multi_get_into(const struct kv_request *requests, size_t n, struct kv_room *rooms,
+                            struct kv_err *err);
+
 enum kv_may_exist { KV_ABSENT, KV_PRESENT, KV_UNKNOWN };
-/* Where a get goes on after UNKNOWN: runs before it are known not to have the key. */
+/* Where a read goes on after UNKNOWN, in the same view: all that is newer than this run is known not to have
+** the key, and the filter of its file has let it through. */
 struct kv_resume {
   size_t run;
 };
@@ -157,6 +181,22 @@ kv_status kv_may_exist(struct kv_view *view, struct kv_batch *batch, struct kv_s
 /* Exact: the probe, continued when unknown. */
 kv_status kv_exists(struct kv_view *view, struct kv_batch *batch, struct kv_slice key, bool *found,
                     struct kv_err *err);
+/* The get and the exists of a key that a probe left UNKNOWN, from where it stopped. */
+kv_status kv_get_resume(struct kv_view *view, struct kv_slice key, struct kv_resume resume,
+                        struct kv_value *value, struct kv_err *err);
+kv_status kv_exists_resume(struct kv_view *view, struct kv_slice key, struct kv_resume resume,
+                           bool *found, struct kv_err *err);
+/* The same for n keys, in any order, also several times the same; answers[i] for keys[i], one pass over the
+** filters of a run. resumes (may be NULL): set where the answer is UNKNOWN. */
+kv_status kv_may_exist_many(struct kv_view *view, struct kv_batch *batch,
+                            const struct kv_slice *keys, size_t n, enum kv_may_exist *answers,
+                            struct kv_resume *resumes, struct kv_err *err);
+kv_status kv_exists_many(struct kv_view *view, struct kv_batch *batch, const struct kv_slice *keys,
+                         size_t n, bool *found, struct kv_err *err);
+/* Makes the UNKNOWN ones among the answers of kv_may_exist_many exact. */
+kv_status kv_exists_many_resume(struct kv_view *view, const struct kv_slice *keys, size_t n,
+                                enum kv_may_exist *answers, const struct kv_resume *resumes,
+                                struct kv_err *err);
 
 /* A scan over the live rows of (view, batch) with lower <= key < upper, both directions. The batch's part
 ** is fixed when opened. */

@@ -8,13 +8,27 @@
 
 /* ---- Runs */
 
-size_t kv_run_lower_bound(const struct kv_run *run, struct kv_slice key) {
+/* Whether all keys of the file are below the key; prefix is the key's. */
+static bool is_below(const struct kv_run *run, size_t file, struct kv_slice key, uint64_t prefix) {
+  uint64_t largest = run->fences[file].largest;
+  if (largest != prefix) return largest < prefix;
+  return kv_key_compare(run->comparator, kv_buf_slice(&kv_sst_info(run->files[file])->largest),
+                        key) < 0;
+}
+
+static bool is_above(const struct kv_run *run, size_t file, struct kv_slice key, uint64_t prefix) {
+  uint64_t smallest = run->fences[file].smallest;
+  if (smallest != prefix) return smallest > prefix;
+  return kv_key_compare(run->comparator, kv_buf_slice(&kv_sst_info(run->files[file])->smallest),
+                        key) > 0;
+}
+
+static size_t lower_bound(const struct kv_run *run, struct kv_slice key, uint64_t prefix) {
   size_t low = 0;
   size_t high = run->file_count;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (kv_key_compare(run->comparator, kv_buf_slice(&kv_sst_info(run->files[middle])->largest),
-                       key) < 0)
+    if (is_below(run, middle, key, prefix))
       low = middle + 1;
     else
       high = middle;
@@ -22,12 +36,14 @@ size_t kv_run_lower_bound(const struct kv_run *run, struct kv_slice key) {
   return low;
 }
 
+size_t kv_run_lower_bound(const struct kv_run *run, struct kv_slice key) {
+  return lower_bound(run, key, kv_key_prefix(run->comparator, key));
+}
+
 struct kv_sst *kv_run_find(const struct kv_run *run, struct kv_slice key) {
-  size_t at = kv_run_lower_bound(run, key);
-  if (at == run->file_count) return NULL;
-  const struct kv_file_info *file = kv_sst_info(run->files[at]);
-  return kv_key_compare(run->comparator, key, kv_buf_slice(&file->smallest)) < 0 ? NULL
-                                                                                 : run->files[at];
+  uint64_t prefix = kv_key_prefix(run->comparator, key);
+  size_t at = lower_bound(run, key, prefix);
+  return at == run->file_count || is_above(run, at, key, prefix) ? NULL : run->files[at];
 }
 
 struct kv_run kv_run_overlap(const struct kv_run *run, struct kv_slice smallest,
@@ -40,6 +56,7 @@ struct kv_run kv_run_overlap(const struct kv_run *run, struct kv_slice smallest,
                      largest) <= 0)
     end++;
   overlap.files += first;
+  overlap.fences += first;
   overlap.file_count = end > first ? end - first : 0;
   return overlap;
 }
@@ -62,6 +79,7 @@ static void layout_free(struct kv_layout *layout) {
   for (size_t i = 0; i < layout->file_count; i++)
     kv_family_sst_unref(layout->family, layout->files[i]);
   kv_free(layout->files);
+  kv_free(layout->fences);
   kv_free(layout->runs);
   kv_free(layout->sizes);
   kv_free(layout);
@@ -75,9 +93,10 @@ static kv_status layout_alloc(struct kv_family *family, size_t count, struct kv_
   layout->refs = 1;
   layout->family = family;
   layout->files = kv_alloc(count, sizeof *layout->files);
+  layout->fences = kv_alloc(count, sizeof *layout->fences);
   layout->runs = kv_alloc(count, sizeof *layout->runs);
   layout->sizes = kv_alloc(count, sizeof *layout->sizes);
-  if (layout->files && layout->runs && layout->sizes) {
+  if (layout->files && layout->fences && layout->runs && layout->sizes) {
     *out = layout;
     return KV_OK;
   }
@@ -165,6 +184,7 @@ static kv_status check_depth(const struct kv_file_info *young, const struct kv_f
 static void begin_run(struct kv_layout *layout, size_t file, const struct kv_file_info *info) {
   layout->runs[layout->run_count] =
       (struct kv_run){.files = layout->files + file,
+                      .fences = layout->fences + file,
                       .level = info->level,
                       .comparator = kv_family_comparator(layout->family)};
   layout->sizes[layout->run_count++] = (struct kv_run_size){.level = info->level};
@@ -197,6 +217,9 @@ static kv_status arrange(struct kv_layout *layout, uint64_t last_seq, struct kv_
     if (status == KV_OK && same_run) status = check_pair(by, before, file, err);
     if (file->level == 0) young = file;
     if (status == KV_OK && young && file->level) status = check_depth(young, file, err);
+    layout->fences[i] =
+        (struct kv_run_fence){.smallest = kv_key_prefix(by, kv_buf_slice(&file->smallest)),
+                              .largest = kv_key_prefix(by, kv_buf_slice(&file->largest))};
     if (!same_run) begin_run(layout, i, file);
     count_file(layout, file);
     before = file;

@@ -32,9 +32,14 @@ struct kv_run_size {
   uint64_t dense_bytes; /* of files that have more tombstones than other entries */
 };
 
+/* The bounds of a file, as far as most comparisons need them. */
+struct kv_run_fence {
+  uint64_t smallest, largest; /* kv_key_prefix of them */
+};
 /* In key order. */
 struct kv_run {
   struct kv_sst **files;
+  const struct kv_run_fence *fences; /* one a file; NULL: no key is looked for in it */
   size_t file_count;
   uint32_t level;
   uint64_t seq;                           /* the newest commit that any of its files covers */
@@ -59,7 +64,8 @@ struct kv_layout {
   struct kv_run *runs; /* newest first */
   struct kv_run_size *sizes;
   size_t run_count;
-  struct kv_sst **files; /* all, in run order; the runs point into it */
+  struct kv_sst **files; /* all, in run order; the runs point into it and into: */
+  struct kv_run_fence *fences;
   size_t file_count;
   uint64_t entries;
 };

@@ -361,13 +361,18 @@ struct kv_cache_entry *kv_table_cached(const struct kv_table *table, uint32_t bl
   return entry;
 }
 
-kv_status kv_table_load(const struct kv_table *table, uint32_t block, struct kv_cache_entry **entry,
-                        struct kv_err *err) {
-  *entry = kv_table_cached(table, block);
-  if (*entry) return KV_OK;
+/* One data block into the cache, pinned. */
+static kv_status read_into_cache(const struct kv_table *table, uint32_t block,
+                                 struct kv_cache_entry **entry, struct kv_err *err) {
   uint8_t *stored;
   kv_status status = read_stored(table, block, &stored, err);
   return status ? status : kv_table_adopt(table, block, stored, entry, err);
+}
+
+kv_status kv_table_load(const struct kv_table *table, uint32_t block, struct kv_cache_entry **entry,
+                        struct kv_err *err) {
+  *entry = kv_table_cached(table, block);
+  return *entry ? KV_OK : read_into_cache(table, block, entry, err);
 }
 
 struct kv_block kv_table_block(const struct kv_table *table, const struct kv_cache_entry *entry) {
@@ -408,59 +413,58 @@ static bool may_have(const struct kv_table *table, struct kv_slice key, uint64_t
 }
 
 void kv_table_answer(const struct kv_table *table, struct kv_cache_entry *entry,
-                     enum kv_block_answer answer, struct kv_lookup *lookup) {
-  if (answer == KV_BLOCK_PUT) {
-    lookup->answer = KV_TABLE_PUT;
+                     enum kv_block_answer answer, enum kv_lookup_mode mode,
+                     struct kv_lookup *lookup) {
+  if (answer == KV_BLOCK_DELETED) lookup->answer = KV_TABLE_DELETED;
+  if (answer == KV_BLOCK_NONE && table->parts.filter.lines)
+    kv_stats_add(table->stats, KV_STAT_FILTER_FALSE_POSITIVES, 1);
+  if (answer != KV_BLOCK_PUT) return;
+  lookup->answer = KV_TABLE_PUT;
+  if (mode == KV_LOOKUP_VALUE) {
     kv_cache_pin(entry);
     lookup->pin = entry;
-  } else if (answer == KV_BLOCK_DELETED) {
-    lookup->answer = KV_TABLE_DELETED;
-  } else if (table->parts.filter.lines) {
-    kv_stats_add(table->stats, KV_STAT_FILTER_FALSE_POSITIVES, 1);
+  } else {
+    lookup->value = (struct kv_slice){0};
   }
 }
 
-kv_status kv_table_find(const struct kv_table *table, uint32_t block, struct kv_cache_entry *entry,
-                        struct kv_lookup *lookup, struct kv_err *err) {
+static kv_status find_in_block(const struct kv_table *table, uint32_t block,
+                               struct kv_cache_entry *entry, struct kv_lookup *lookup,
+                               enum kv_lookup_mode mode, struct kv_err *err) {
   struct kv_block parsed = kv_table_block(table, entry);
   struct kv_err inner;
   enum kv_block_answer answer;
   kv_status status =
       kv_block_get(&parsed, lookup->key, lookup->hash, &answer, &lookup->value, &inner);
   if (status) return kv_table_fail(table, block, status, &inner, err);
-  kv_table_answer(table, entry, answer, lookup);
+  kv_table_answer(table, entry, answer, mode, lookup);
   return KV_OK;
 }
 
-kv_status kv_table_get(struct kv_table *table, struct kv_lookup *lookup, struct kv_err *err) {
+kv_status kv_table_get(struct kv_table *table, struct kv_lookup *lookup, enum kv_lookup_mode mode,
+                       struct kv_err *err) {
   lookup->answer = KV_TABLE_NONE;
   lookup->value = (struct kv_slice){0};
   lookup->pin = NULL;
-  if (!may_have(table, lookup->key, lookup->hash)) return KV_OK;
+  if (!lookup->passed && !may_have(table, lookup->key, lookup->hash)) return KV_OK;
   uint32_t block = kv_fences_find(&table->parts.fences, lookup->key, 0);
-  struct kv_cache_entry *entry;
-  kv_status status = kv_table_load(table, block, &entry, err);
+  struct kv_cache_entry *entry = kv_table_cached(table, block);
+  if (!entry) lookup->missed = true;
+  if (!entry && mode == KV_LOOKUP_CACHED) return KV_OK;
+  kv_status status = entry ? KV_OK : read_into_cache(table, block, &entry, err);
   if (status) return status;
-  status = kv_table_find(table, block, entry, lookup, err);
+  status = find_in_block(table, block, entry, lookup, mode, err);
   kv_cache_unpin(entry);
   return status;
 }
 
 kv_status kv_table_probe(struct kv_table *table, struct kv_slice key, uint64_t hash,
                          enum kv_table_probe *answer, struct kv_err *err) {
-  *answer = KV_PROBE_NONE;
-  if (!may_have(table, key, hash)) return KV_OK;
-  uint32_t block = kv_fences_find(&table->parts.fences, key, 0);
-  struct kv_cache_entry *entry = kv_table_cached(table, block);
-  if (!entry) {
-    *answer = KV_PROBE_UNKNOWN;
-    return KV_OK;
-  }
-  struct kv_lookup lookup = {.key = key, .hash = hash, .answer = KV_TABLE_NONE};
-  kv_status status = kv_table_find(table, block, entry, &lookup, err);
-  if (lookup.answer == KV_TABLE_PUT) *answer = KV_PROBE_PUT;
-  if (lookup.answer == KV_TABLE_DELETED) *answer = KV_PROBE_DELETED;
-  kv_cache_unpin(lookup.pin);
-  kv_cache_unpin(entry);
+  static const enum kv_table_probe answers[] = {[KV_TABLE_NONE] = KV_PROBE_NONE,
+                                                [KV_TABLE_PUT] = KV_PROBE_PUT,
+                                                [KV_TABLE_DELETED] = KV_PROBE_DELETED};
+  struct kv_lookup lookup = {.key = key, .hash = hash};
+  kv_status status = kv_table_get(table, &lookup, KV_LOOKUP_CACHED, err);
+  *answer = lookup.missed ? KV_PROBE_UNKNOWN : answers[lookup.answer];
   return status;
 }

@@ -43,23 +43,33 @@ kv_status kv_table_check_writer(const struct kv_table *table, struct kv_err *err
 /* What one run knows of a key. NONE: not in this file, ask an older run. */
 enum kv_table_answer { KV_TABLE_NONE, KV_TABLE_PUT, KV_TABLE_DELETED };
 
-/* One key of a batched lookup. The caller sorts keys and fills the first three; lookups answered before
-** (by a newer run) are left out by the caller. */
+/* One key of a lookup. */
 struct kv_lookup {
   struct kv_slice key;
   uint64_t hash;
-  size_t position;             /* the caller's own index */
+  size_t position, run;   /* the caller's own */
+  struct kv_table *table; /* within whose bounds the key is; NULL: the lookup is left as it is */
+  bool passed;            /* its filter need not be asked: it has let the key through before */
   enum kv_table_answer answer; /* out */
+  bool missed;                 /* out: set to true when the block is not in the cache */
   struct kv_slice value;       /* out: borrowed from `pin` */
   struct kv_cache_entry
       *pin; /* out: a pinned block for PUT, to be unpinned by the caller; else NULL */
 };
-/* Looks up n sorted, distinct keys: fences, one filter pass for the group, grouping by block, one
-** grouped read for the missing blocks, in-block lookups. On failure no pins are left. */
-kv_status kv_table_multi_get(struct kv_table *table, struct kv_lookup *lookups, size_t n,
+/* What a lookup is to give and may do for it. */
+enum kv_lookup_mode {
+  KV_LOOKUP_VALUE,
+  KV_LOOKUP_KEY,    /* whether it is there: no value, no pin */
+  KV_LOOKUP_CACHED, /* the same, and no block is read: NONE with `missed` where one would have to be */
+};
+/* Looks n keys up in the tables of one run; the lookups are in any order, best in that of their keys. One
+** pass over the filters for all, grouping by block, one grouped read for a file's missing blocks, in-block
+** lookups. On failure no pins are left. */
+kv_status kv_table_multi_get(struct kv_lookup *lookups, size_t n, enum kv_lookup_mode mode,
                              struct kv_err *err);
-/* The same for one key. */
-kv_status kv_table_get(struct kv_table *table, struct kv_lookup *lookup, struct kv_err *err);
+/* The same for one key, whose table is given; it may be out of its bounds. */
+kv_status kv_table_get(struct kv_table *table, struct kv_lookup *lookup, enum kv_lookup_mode mode,
+                       struct kv_err *err);
 
 /* Without reading a block: ABSENT by fences or filter, PRESENT or DELETED by a cached block, else
 ** UNKNOWN. */

@@ -60,12 +60,10 @@ kv_status kv_table_fail(const struct kv_table *table, uint32_t block, kv_status 
 
 /* Whether the key lies between the bounds of the file. */
 bool kv_table_in_bounds(const struct kv_table *table, struct kv_slice key);
-/* Looks the key up in a block in hand, which stays the caller's; a PUT takes one more pin on it. The filter
-** let the key through: a NONE counts as its false positive. */
-kv_status kv_table_find(const struct kv_table *table, uint32_t block, struct kv_cache_entry *entry,
-                        struct kv_lookup *lookup, struct kv_err *err);
-/* Its second half: the answer found in the block, and lookup->value, become the lookup's. */
+/* What was found in a block, and lookup->value, become the lookup's answer; the block stays the caller's, and a
+** value takes one more pin on it. The filter let the key through: a NONE counts as its false positive. */
 void kv_table_answer(const struct kv_table *table, struct kv_cache_entry *entry,
-                     enum kv_block_answer answer, struct kv_lookup *lookup);
+                     enum kv_block_answer answer, enum kv_lookup_mode mode,
+                     struct kv_lookup *lookup);
 
 #endif

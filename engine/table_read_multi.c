@@ -1,8 +1,9 @@
-/* The batched lookup of one table file: one pass over bounds and filter for all keys, keys grouped by data
-** block (they come sorted, so a block's keys stand together), then rounds of blocks: cache, one grouped
-** read for the blocks that miss, lookups; those in blocks that were there take their steps in turn, OVERLAP
+/* The batched lookup in the table files of one run: one pass over their filters for all keys, keys grouped by
+** data block (once sorted, a block's keys stand together), then rounds of blocks: cache, one grouped read a
+** file for the blocks that miss, lookups; those in blocks that were there take their steps in turn, OVERLAP
 ** at a time, so that their loads overlap. A round's misses are bounded by ROUND_BYTES of stored bytes, so
 ** that a list of any length needs bounded memory beside the values it pins. Thread rule: any thread. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "hash.h"
@@ -12,103 +13,143 @@
 #define ROUND_BYTES ((size_t)8 << 20)
 #define LOOKUP_GROUP 64
 #define OVERLAP 32
+#define SMALL_BYTES 8192 /* of work arrays that need no memory of their own */
 
 /* A block wanted by the lookups candidates[first .. first + count). */
 struct group {
+  const struct kv_table *table;
   size_t first, count;
   uint32_t block;
   struct kv_cache_entry *entry; /* pinned while a round has it in hand */
 };
 
-/* The work arrays of one call, in one allocation. */
+/* The work arrays of one call, in one piece. */
 struct multi {
-  const struct kv_table *table;
-  struct kv_lookup *lookups;
-  void *memory;
-  uint64_t *hashes;
-  size_t *candidates; /* indexes of lookups that the file may have */
+  enum kv_lookup_mode mode;
+  struct kv_stats *stats;        /* of the family, whose all tables are */
+  void *memory;                  /* NULL: small */
+  struct kv_lookup **candidates; /* lookups whose file may have the key */
   size_t candidate_count;
+  const struct kv_filter **filters;
+  uint64_t *hashes;
   struct group *groups;
   size_t group_count;
   struct kv_range *ranges;
   bool *maybe;
+  uint64_t small[SMALL_BYTES / sizeof(uint64_t)];
 };
 
-static kv_status init_multi(struct multi *multi, const struct kv_table *table,
-                            struct kv_lookup *lookups, size_t n, struct kv_err *err) {
-  size_t each = sizeof *multi->groups + sizeof *multi->ranges + sizeof *multi->hashes +
-                sizeof *multi->candidates + sizeof *multi->maybe;
-  memset(multi, 0, sizeof *multi);
-  multi->memory = kv_alloc(n, each);
-  if (!multi->memory) return kv_fail_nomem(err);
-  multi->table = table;
-  multi->lookups = lookups;
-  multi->groups = multi->memory;
+static kv_status init_multi(struct multi *multi, size_t n, enum kv_lookup_mode mode,
+                            struct kv_err *err) {
+  size_t each = sizeof *multi->groups + sizeof *multi->ranges + sizeof *multi->candidates +
+                sizeof *multi->filters + sizeof *multi->hashes + sizeof *multi->maybe;
+  multi->mode = mode;
+  multi->stats = NULL;
+  multi->memory = NULL;
+  multi->candidate_count = multi->group_count = 0;
+  if (n > SMALL_BYTES / each) {
+    multi->memory = kv_alloc(n, each);
+    if (!multi->memory) return kv_fail_nomem(err);
+  }
+  multi->groups = multi->memory ? multi->memory : (void *)multi->small;
   multi->ranges = (struct kv_range *)(void *)(multi->groups + n);
-  multi->hashes = (uint64_t *)(void *)(multi->ranges + n);
-  multi->candidates = (size_t *)(void *)(multi->hashes + n);
-  multi->maybe = (bool *)(multi->candidates + n);
+  multi->candidates = (struct kv_lookup **)(void *)(multi->ranges + n);
+  multi->filters = (const struct kv_filter **)(void *)(multi->candidates + n);
+  multi->hashes = (uint64_t *)(void *)(multi->filters + n);
+  multi->maybe = (bool *)(multi->hashes + n);
   return KV_OK;
 }
 
-/* One pass over the filter; keeps the candidates that it lets through. */
-static void filter_candidates(struct multi *multi) {
-  const struct kv_table *table = multi->table;
-  size_t n = multi->candidate_count, kept = 0;
-  if (!table->parts.filter.lines || !n) return;
-  kv_filter_may_contain_many(&table->parts.filter, multi->hashes, n, multi->maybe);
-  for (size_t i = 0; i < n; i++) {
-    if (multi->maybe[i]) multi->candidates[kept++] = multi->candidates[i];
-  }
-  multi->candidate_count = kept;
-  kv_stats_add(table->stats, KV_STAT_MULTI_GET_FILTER_PASSES, 1);
-  kv_stats_add(table->stats, KV_STAT_FILTER_CHECKS, n);
-  kv_stats_add(table->stats, KV_STAT_FILTER_USEFUL, n - kept);
+static void reset_answer(struct kv_lookup *lookup) {
+  lookup->answer = KV_TABLE_NONE;
+  lookup->value = (struct kv_slice){0};
+  lookup->pin = NULL;
 }
 
-static void find_candidates(struct multi *multi, size_t n) {
+/* The lookups that have a table. Those that have passed its filter already are let through by none. */
+static void gather(struct multi *multi, struct kv_lookup *lookups, size_t n) {
+  static const struct kv_filter none = {0};
   for (size_t i = 0; i < n; i++) {
-    if (!kv_table_in_bounds(multi->table, multi->lookups[i].key)) continue;
-    multi->hashes[multi->candidate_count] = multi->lookups[i].hash;
-    multi->candidates[multi->candidate_count++] = i;
+    struct kv_lookup *lookup = &lookups[i];
+    if (!lookup->table) continue;
+    reset_answer(lookup);
+    multi->stats = lookup->table->stats;
+    multi->filters[multi->candidate_count] = lookup->passed ? &none : &lookup->table->parts.filter;
+    multi->hashes[multi->candidate_count] = lookup->hash;
+    multi->candidates[multi->candidate_count++] = lookup;
   }
-  filter_candidates(multi);
+}
+
+/* One pass over the filters; keeps the candidates that they let through. */
+static void filter_candidates(struct multi *multi) {
+  size_t n = multi->candidate_count, kept = 0, checks = 0;
+  kv_filter_may_contain_many(multi->filters, multi->hashes, n, multi->maybe);
+  for (size_t i = 0; i < n; i++) {
+    checks += multi->filters[i]->lines != NULL;
+    multi->candidates[kept] = multi->candidates[i];
+    kept += multi->maybe[i];
+  }
+  multi->candidate_count = kept;
+  if (!checks) return;
+  kv_stats_add(multi->stats, KV_STAT_MULTI_GET_FILTER_PASSES, 1);
+  kv_stats_add(multi->stats, KV_STAT_FILTER_CHECKS, checks);
+  kv_stats_add(multi->stats, KV_STAT_FILTER_USEFUL, n - kept);
+}
+
+static int compare_candidates(const void *a, const void *b) {
+  const struct kv_lookup *left = *(struct kv_lookup *const *)a;
+  const struct kv_lookup *right = *(struct kv_lookup *const *)b;
+  return kv_key_compare(left->table->comparator, left->key, right->key);
+}
+
+/* The files of a run do not overlap: in the order of keys each file's candidates stand together. */
+static void sort_candidates(struct multi *multi) {
+  for (size_t i = 1; i < multi->candidate_count; i++) {
+    if (compare_candidates(&multi->candidates[i - 1], &multi->candidates[i]) <= 0) continue;
+    qsort(multi->candidates, multi->candidate_count, sizeof *multi->candidates, compare_candidates);
+    return;
+  }
 }
 
 static void group_by_block(struct multi *multi) {
   struct group *end = multi->groups;
-  uint32_t block = 0;
   for (size_t i = 0; i < multi->candidate_count; i++) {
-    struct kv_slice key = multi->lookups[multi->candidates[i]].key;
-    block = kv_fences_find(&multi->table->parts.fences, key, block);
-    if (end > multi->groups && end[-1].block == block) {
+    const struct kv_lookup *lookup = multi->candidates[i];
+    bool same_table = end > multi->groups && end[-1].table == lookup->table;
+    uint32_t block =
+        kv_fences_find(&lookup->table->parts.fences, lookup->key, same_table ? end[-1].block : 0);
+    if (same_table && end[-1].block == block) {
       end[-1].count++;
     } else {
-      *end++ = (struct group){.first = i, .count = 1, .block = block};
+      *end++ = (struct group){lookup->table, i, 1, block, NULL};
     }
   }
   multi->group_count = (size_t)(end - multi->groups);
-  struct kv_stats *stats = multi->table->stats;
-  kv_stats_add(stats, KV_STAT_MULTI_GET_BLOCKS, multi->group_count);
-  kv_stats_add(stats, KV_STAT_MULTI_GET_BLOCKS_SHARED, multi->candidate_count - multi->group_count);
+  if (!multi->group_count) return;
+  kv_stats_add(multi->stats, KV_STAT_MULTI_GET_BLOCKS, multi->group_count);
+  kv_stats_add(multi->stats, KV_STAT_MULTI_GET_BLOCKS_SHARED,
+               multi->candidate_count - multi->group_count);
+}
+
+static uint64_t offset_of(const struct group *group) {
+  return kv_fences_offset(&group->table->parts.fences, group->block);
 }
 
 /* Asks the cache for the blocks of up to LOOKUP_GROUP groups from `first` on; returns how many. */
 static size_t look_up_entries(const struct multi *multi, size_t first,
                               struct kv_cache_entry **entries) {
-  const struct kv_table *table = multi->table;
-  uint64_t offsets[LOOKUP_GROUP];
+  struct kv_cache_name names[LOOKUP_GROUP];
   size_t left = multi->group_count - first, n = left < LOOKUP_GROUP ? left : LOOKUP_GROUP;
   for (size_t i = 0; i < n; i++) {
-    offsets[i] = kv_fences_offset(&table->parts.fences, multi->groups[first + i].block);
+    const struct group *group = &multi->groups[first + i];
+    names[i] = (struct kv_cache_name){group->table->owner, offset_of(group)};
   }
-  kv_cache_lookup_many(table->cache, table->owner, offsets, n, entries);
+  kv_cache_lookup_many(multi->groups[first].table->cache, names, n, entries);
   return n;
 }
 
 /* Takes groups from `first` on into a round, until their missing blocks reach the budget. */
 static size_t round_end(struct multi *multi, size_t first, size_t *missing) {
-  const struct kv_fences *fences = &multi->table->parts.fences;
   struct kv_cache_entry *entries[LOOKUP_GROUP];
   size_t bytes = 0, end = first;
   *missing = 0;
@@ -118,32 +159,48 @@ static size_t round_end(struct multi *multi, size_t first, size_t *missing) {
       struct group *group = &multi->groups[end++];
       group->entry = entries[i];
       if (group->entry) continue;
-      size_t size = kv_fences_size(fences, group->block);
-      multi->ranges[(*missing)++] =
-          (struct kv_range){kv_fences_offset(fences, group->block), size, NULL};
+      size_t size = kv_fences_size(&group->table->parts.fences, group->block);
+      multi->ranges[(*missing)++] = (struct kv_range){offset_of(group), size, NULL};
       bytes += size;
     }
     for (; i < n; i++) kv_cache_unpin(entries[i]);
   }
-  kv_stats_add(multi->table->stats, KV_STAT_CACHE_HITS, end - first - *missing);
-  kv_stats_add(multi->table->stats, KV_STAT_CACHE_MISSES, *missing);
+  kv_stats_add(multi->stats, KV_STAT_CACHE_HITS, end - first - *missing);
+  kv_stats_add(multi->stats, KV_STAT_CACHE_MISSES, *missing);
   return end;
 }
 
-static kv_status read_ranges(struct multi *multi, size_t n, struct kv_err *err) {
-  for (size_t i = 0; i < n; i++) {
+/* The first group from `first` on whose block is not in hand. */
+static size_t next_missing(const struct multi *multi, size_t first, size_t end) {
+  while (first < end && multi->groups[first].entry) first++;
+  return first;
+}
+
+/* Reads the missing blocks of a round, a file's together. */
+static kv_status read_missing(struct multi *multi, size_t first, size_t end, size_t missing,
+                              struct kv_err *err) {
+  kv_status status = KV_OK;
+  for (size_t i = 0; i < missing && !status; i++) {
     multi->ranges[i].into = kv_alloc(multi->ranges[i].size, 1);
-    if (!multi->ranges[i].into) return kv_fail_nomem(err);
+    if (!multi->ranges[i].into) status = kv_fail_nomem(err);
   }
-  return n ? kv_open_file_read(multi->table->file, multi->ranges, n, err) : KV_OK;
+  struct kv_range *range = multi->ranges;
+  size_t at = next_missing(multi, first, end);
+  while (at < end && !status) {
+    const struct kv_table *table = multi->groups[at].table;
+    size_t n = 0;
+    for (; at < end && multi->groups[at].table == table; at = next_missing(multi, at + 1, end)) n++;
+    status = kv_open_file_read(table->file, range, n, err);
+    range += n;
+  }
+  return status;
 }
 
 /* Moves one block that was read into the cache; takes the range's bytes. */
-static kv_status adopt(const struct multi *multi, struct group *group, struct kv_range *range,
-                       struct kv_err *err) {
+static kv_status adopt(struct group *group, struct kv_range *range, struct kv_err *err) {
   uint8_t *stored = range->into;
   range->into = NULL;
-  return kv_table_adopt(multi->table, group->block, stored, &group->entry, err);
+  return kv_table_adopt(group->table, group->block, stored, &group->entry, err);
 }
 
 /* Lookups that take their steps in turn. */
@@ -154,9 +211,9 @@ struct overlap {
   size_t count;
 };
 
-static void add_search(const struct kv_table *table, struct overlap *overlap,
-                       const struct group *group, struct kv_lookup *lookup) {
-  struct kv_block block = kv_table_block(table, group->entry);
+static void add_search(struct overlap *overlap, const struct group *group,
+                       struct kv_lookup *lookup) {
+  struct kv_block block = kv_table_block(group->table, group->entry);
   kv_block_search_begin(&overlap->searches[overlap->count], &block, lookup->key, lookup->hash);
   overlap->lookups[overlap->count] = lookup;
   overlap->groups[overlap->count++] = group;
@@ -187,9 +244,11 @@ static kv_status finish_searches(const struct multi *multi, struct overlap *over
     struct kv_lookup *lookup = overlap->lookups[at = i];
     enum kv_block_answer answer;
     status = kv_block_search_end(&overlap->searches[i], &answer, &lookup->value, &inner);
-    if (!status) kv_table_answer(multi->table, overlap->groups[i]->entry, answer, lookup);
+    const struct group *group = overlap->groups[i];
+    if (!status) kv_table_answer(group->table, group->entry, answer, multi->mode, lookup);
   }
-  if (status) return kv_table_fail(multi->table, overlap->groups[at]->block, status, &inner, err);
+  const struct group *failed = overlap->groups[at];
+  if (status) return kv_table_fail(failed->table, failed->block, status, &inner, err);
   overlap->count = 0;
   return KV_OK;
 }
@@ -202,33 +261,33 @@ static kv_status look_up(struct multi *multi, size_t first, size_t end, struct k
   for (size_t i = first; i < end; i++) {
     const struct group *group = &multi->groups[i];
     for (size_t j = 0; j < group->count && !status; j++) {
-      add_search(multi->table, &overlap, group,
-                 &multi->lookups[multi->candidates[group->first + j]]);
+      add_search(&overlap, group, multi->candidates[group->first + j]);
       if (overlap.count == OVERLAP) status = finish_searches(multi, &overlap, err);
     }
   }
   return status ? status : finish_searches(multi, &overlap, err);
 }
 
-/* From a group whose block is in hand to the first that has none. */
-static size_t end_of_cached(const struct multi *multi, size_t first, size_t end) {
-  while (first < end && multi->groups[first].entry) first++;
-  return first;
+static void mark_missed(const struct multi *multi, const struct group *group) {
+  for (size_t j = 0; j < group->count; j++) multi->candidates[group->first + j]->missed = true;
 }
 
-/* Works through groups [first, end); their blocks are in hand or in the first `missing` ranges. */
+/* Works through groups [first, end); the blocks of those without entry are in the ranges, if they were to be
+** read. */
 static kv_status run_round(struct multi *multi, size_t first, size_t end, size_t missing,
                            struct kv_err *err) {
-  for (size_t i = 0; i < missing; i++) multi->ranges[i].into = NULL;
-  kv_status status = read_ranges(multi, missing, err);
+  bool reads = multi->mode != KV_LOOKUP_CACHED;
+  kv_status status = reads ? read_missing(multi, first, end, missing, err) : KV_OK;
   size_t next = 0;
   for (size_t i = first, stop; i < end; i = stop) {
     struct group *group = &multi->groups[i];
     stop = i + 1;
     if (group->entry) {
-      stop = end_of_cached(multi, i, end);
-    } else if (!status) {
-      status = adopt(multi, group, &multi->ranges[next++], err);
+      stop = next_missing(multi, i, end);
+    } else {
+      mark_missed(multi, group);
+      if (!reads) continue;
+      if (!status) status = adopt(group, &multi->ranges[next++], err);
     }
     if (!status) status = look_up(multi, i, stop, err);
     for (size_t j = i; j < stop; j++) kv_cache_unpin(multi->groups[j].entry);
@@ -237,31 +296,24 @@ static kv_status run_round(struct multi *multi, size_t first, size_t end, size_t
   return status;
 }
 
-static void reset_lookups(struct kv_lookup *lookups, size_t n) {
-  for (size_t i = 0; i < n; i++) {
-    lookups[i].answer = KV_TABLE_NONE;
-    lookups[i].value = (struct kv_slice){0};
-    lookups[i].pin = NULL;
-  }
-}
-
-kv_status kv_table_multi_get(struct kv_table *table, struct kv_lookup *lookups, size_t n,
+kv_status kv_table_multi_get(struct kv_lookup *lookups, size_t n, enum kv_lookup_mode mode,
                              struct kv_err *err) {
-  reset_lookups(lookups, n);
-  if (!n) return KV_OK;
   struct multi multi;
-  kv_status status = init_multi(&multi, table, lookups, n, err);
+  kv_status status = init_multi(&multi, n, mode, err);
   if (status) return status;
-  find_candidates(&multi, n);
+  gather(&multi, lookups, n);
+  filter_candidates(&multi);
+  sort_candidates(&multi);
   group_by_block(&multi);
   for (size_t first = 0, end; first < multi.group_count && !status; first = end) {
     size_t missing;
     end = round_end(&multi, first, &missing);
     status = run_round(&multi, first, end, missing, err);
   }
-  if (status) {
-    for (size_t i = 0; i < n; i++) kv_cache_unpin(lookups[i].pin);
-    reset_lookups(lookups, n);
+  for (size_t i = 0; i < n && status; i++) {
+    if (!lookups[i].table) continue;
+    kv_cache_unpin(lookups[i].pin);
+    reset_answer(&lookups[i]);
   }
   kv_free(multi.memory);
   return status;

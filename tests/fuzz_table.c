@@ -16,7 +16,7 @@ enum { ROWS_MAX = 500, FILE_ID = 0x5eed, CACHE_BYTES = 1 << 20 };
 static void expect_multi_get(struct stage *stage, const struct rows *rows) {
   struct kv_lookup *lookups = calloc(rows->count + 1, sizeof *lookups);
   for (size_t i = 0; i < rows->count; i++) lookups[i] = lookup_of(rows->items[i].key);
-  stage_ok(stage, kv_table_multi_get(stage->table, lookups, rows->count, &stage->err));
+  stage_ok(stage, stage_multi_get(stage, lookups, rows->count, &stage->err));
   for (size_t i = 0; i < rows->count; i++) {
     expect_answer(&lookups[i], &rows->items[i]);
     kv_cache_unpin(lookups[i].pin);
@@ -125,7 +125,7 @@ static bool scan(struct stage *stage, bool use_cache, bool backward, struct rows
 static void look_up(struct stage *stage, struct kv_slice key) {
   struct kv_lookup lookup = lookup_of(key);
   enum kv_table_probe probe;
-  kv_status status = kv_table_get(stage->table, &lookup, NULL);
+  kv_status status = kv_table_get(stage->table, &lookup, KV_LOOKUP_VALUE, NULL);
   if (!status) kv_cache_unpin(lookup.pin);
   (void)!kv_table_probe(stage->table, key, lookup.hash, &probe, NULL);
 }

@@ -332,6 +332,18 @@ struct kv_lookup lookup_of(struct kv_slice key) {
   return (struct kv_lookup){.key = key, .hash = kv_hash_key(key)};
 }
 
+kv_status stage_multi_get(struct stage *stage, struct kv_lookup *lookups, size_t n,
+                          struct kv_err *err) {
+  struct kv_slice smallest = kv_buf_slice(&stage->info.smallest);
+  struct kv_slice largest = kv_buf_slice(&stage->info.largest);
+  for (size_t i = 0; i < n; i++) {
+    bool inside = kv_slice_compare(lookups[i].key, smallest) >= 0 &&
+                  kv_slice_compare(lookups[i].key, largest) <= 0;
+    lookups[i].table = inside ? stage->table : NULL;
+  }
+  return kv_table_multi_get(lookups, n, KV_LOOKUP_VALUE, err);
+}
+
 static bool is_answer(const struct kv_lookup *lookup, const struct row *row) {
   if (!row) return lookup->answer == KV_TABLE_NONE && !lookup->pin;
   if (row->deleted) return lookup->answer == KV_TABLE_DELETED && !lookup->pin;
@@ -347,7 +359,7 @@ void expect_answer(const struct kv_lookup *lookup, const struct row *row) {
 
 void expect_get(struct stage *stage, const struct rows *rows, struct kv_slice key) {
   struct kv_lookup lookup = lookup_of(key);
-  stage_ok(stage, kv_table_get(stage->table, &lookup, &stage->err));
+  stage_ok(stage, kv_table_get(stage->table, &lookup, KV_LOOKUP_VALUE, &stage->err));
   expect_answer(&lookup, rows_find(rows, key));
   kv_cache_unpin(lookup.pin);
 }
@@ -397,7 +409,7 @@ void expect_all(struct stage *stage, const struct rows *rows) {
 
 static bool get_right(struct stage *stage, const struct row *row) {
   struct kv_lookup lookup = lookup_of(row->key);
-  if (kv_table_get(stage->table, &lookup, &stage->err)) return false;
+  if (kv_table_get(stage->table, &lookup, KV_LOOKUP_VALUE, &stage->err)) return false;
   ck_assert(is_answer(&lookup, row));
   kv_cache_unpin(lookup.pin);
   return true;

@@ -78,6 +78,9 @@ void stage_replace_file(struct stage *stage, uint64_t id, struct kv_slice bytes)
 /* ---- What a table must answer. `ok` ones fail the test on any error. */
 
 struct kv_lookup lookup_of(struct kv_slice key);
+/* kv_table_multi_get of values; keys out of the file's bounds get no table, as a run would give them none. */
+kv_status stage_multi_get(struct stage *stage, struct kv_lookup *lookups, size_t n,
+                          struct kv_err *err);
 void expect_answer(const struct kv_lookup *lookup, const struct row *row);
 void expect_get(struct stage *stage, const struct rows *rows, struct kv_slice key);
 /* Every row by get, both scans, verify. */

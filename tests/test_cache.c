@@ -273,20 +273,20 @@ END_TEST
 START_TEST(many_lookups_are_as_many_single_ones) {
   enum { N = 200 };
   struct kv_cache *cache = new_cache(1 << 20);
-  uint64_t offsets[N];
+  struct kv_cache_name names[N];
   struct kv_cache_entry *entries[N];
   for (uint64_t i = 0; i < N; i++) {
-    offsets[i] = i == N - 1 ? 0 : i * 4096;
-    if (i % 3 == 0) insert_unpinned(cache, 1, offsets[i], 50);
-    insert_unpinned(cache, 2, offsets[i], 60);
+    names[i] = (struct kv_cache_name){1, i == N - 1 ? 0 : i * 4096};
+    if (i % 3 == 0) insert_unpinned(cache, 1, names[i].offset, 50);
+    insert_unpinned(cache, 2, names[i].offset, 60);
   }
-  kv_cache_lookup_many(cache, 1, offsets, 0, entries);
-  kv_cache_lookup_many(cache, 1, offsets, N, entries);
+  kv_cache_lookup_many(cache, names, 0, entries);
+  kv_cache_lookup_many(cache, names, N, entries);
   kv_cache_drop_owner(cache, 1);
   kv_cache_drop_owner(cache, 2);
   for (uint64_t i = 0; i < N; i++) {
     ck_assert_int_eq(entries[i] != NULL, i % 3 == 0 || i == N - 1);
-    if (entries[i]) expect_bytes(entries[i], 1, offsets[i], 50);
+    if (entries[i]) expect_bytes(entries[i], 1, names[i].offset, 50);
     kv_cache_unpin(entries[i]);
   }
   ck_assert_uint_eq(kv_cache_bytes(cache), 0);

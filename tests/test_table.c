@@ -454,7 +454,7 @@ static struct kv_lookup *lookups_of(const struct rows *asked) {
 
 static void expect_multi_get(const struct rows *rows, const struct rows *asked) {
   struct kv_lookup *lookups = lookups_of(asked);
-  stage_ok(&stage, kv_table_multi_get(stage.table, lookups, asked->count, &stage.err));
+  stage_ok(&stage, stage_multi_get(&stage, lookups, asked->count, &stage.err));
   for (size_t i = 0; i < asked->count; i++) {
     expect_answer(&lookups[i], rows_find(rows, asked->items[i].key));
     ck_assert_uint_eq(lookups[i].position, i);
@@ -489,7 +489,7 @@ START_TEST(multi_get_of_none_and_one) {
   rows_numbered(&rows, 0, 1, 100, 50);
   rows_numbered(&one, 5, 1, 1, 0);
   stage_make(&stage, &rows);
-  stage_ok(&stage, kv_table_multi_get(stage.table, NULL, 0, &stage.err));
+  stage_ok(&stage, stage_multi_get(&stage, NULL, 0, &stage.err));
   expect_multi_get(&rows, &one);
   rows_release(&rows);
   rows_release(&one);
@@ -642,7 +642,7 @@ START_TEST(closed_table_leaves_the_cache) {
   expect_all(&stage, &rows);
   ck_assert_uint_gt(kv_cache_bytes(stage.cache), 100000);
   struct kv_lookup lookup = lookup_of(rows.items[5].key);
-  stage_ok(&stage, kv_table_get(stage.table, &lookup, &stage.err));
+  stage_ok(&stage, kv_table_get(stage.table, &lookup, KV_LOOKUP_VALUE, &stage.err));
   stage_close(&stage);
   expect_answer(&lookup, &rows.items[5]);
   kv_cache_unpin(lookup.pin);
@@ -663,7 +663,7 @@ static void *read_shared(void *arg) {
     struct kv_err err;
     size_t at = harness_below(&random, shared_rows.count - 100);
     for (size_t j = 0; j < 20; j++) lookups[j] = lookup_of(shared_rows.items[at + 5 * j].key);
-    if (kv_table_multi_get(stage.table, lookups, 20, &err)) return arg;
+    if (stage_multi_get(&stage, lookups, 20, &err)) return arg;
     for (size_t j = 0; j < 20; j++) {
       bool right = lookups[j].answer == KV_TABLE_PUT &&
                    kv_slice_equal(lookups[j].value, shared_rows.items[at + 5 * j].value);

@@ -121,7 +121,7 @@ START_TEST(swapped_blocks_are_errors) {
   stage_replace_file(&stage, stage.info.id, kv_buf_slice(&bytes));
   stage_ok(&stage, stage_open(&stage));
   struct kv_lookup lookup = lookup_of(rows.items[0].key);
-  ck_assert_int_eq(kv_table_get(stage.table, &lookup, &stage.err), KV_CORRUPT);
+  ck_assert_int_eq(kv_table_get(stage.table, &lookup, KV_LOOKUP_VALUE, &stage.err), KV_CORRUPT);
   expect_text("block at 0: bad checksum");
   ck_assert(right_or_error(&stage, &rows));
   kv_buf_release(&bytes);
@@ -219,7 +219,7 @@ START_TEST(damaged_block_fails_a_multi_get_without_pins) {
   kv_cache_set_budget(stage.cache, 0);
   struct kv_lookup lookups[300];
   for (size_t i = 0; i < 300; i++) lookups[i] = lookup_of(rows.items[i].key);
-  ck_assert_int_eq(kv_table_multi_get(stage.table, lookups, 300, &stage.err), KV_CORRUPT);
+  ck_assert_int_eq(stage_multi_get(&stage, lookups, 300, &stage.err), KV_CORRUPT);
   for (size_t i = 0; i < 300; i++) ck_assert_ptr_null(lookups[i].pin);
   ck_assert_uint_eq(kv_cache_bytes(stage.cache), 0);
   kv_buf_release(&bytes);
@@ -384,7 +384,7 @@ static void put_first_block(size_t at, uint8_t mask) {
 /* A get of a key that may or may not be there, from a block that may say anything. */
 static bool get_is_right(const struct rows *rows, struct kv_slice key) {
   struct kv_lookup lookup = lookup_of(key);
-  kv_status status = kv_table_get(stage.table, &lookup, &stage.err);
+  kv_status status = kv_table_get(stage.table, &lookup, KV_LOOKUP_VALUE, &stage.err);
   ck_assert(status == KV_OK || status == KV_CORRUPT);
   const struct row *row = rows_find(rows, key);
   bool right = !status && lookup.answer == (!row           ? KV_TABLE_NONE
@@ -456,11 +456,11 @@ END_TEST
 static kv_status ask_everything(const struct rows *rows) {
   kv_status status = stage_open(&stage);
   struct kv_lookup lookup = lookup_of(rows->items[0].key);
-  if (!status) status = kv_table_get(stage.table, &lookup, &stage.err);
+  if (!status) status = kv_table_get(stage.table, &lookup, KV_LOOKUP_VALUE, &stage.err);
   kv_cache_unpin(lookup.pin);
   struct kv_lookup lookups[10];
   for (size_t i = 0; i < 10; i++) lookups[i] = lookup_of(rows->items[i * 5].key);
-  if (!status) status = kv_table_multi_get(stage.table, lookups, 10, &stage.err);
+  if (!status) status = stage_multi_get(&stage, lookups, 10, &stage.err);
   for (size_t i = 0; i < 10; i++) {
     if (!status) expect_answer(&lookups[i], &rows->items[i * 5]);
     kv_cache_unpin(lookups[i].pin);
@@ -581,7 +581,7 @@ START_TEST(table_works_again_after_a_failed_read) {
   stage_ok(&stage, stage_open(&stage));
   struct kv_lookup lookup = lookup_of(rows.items[0].key);
   kv_env_fault_set(stage.fault, KV_FAULT_READ, 1, false, KV_IO);
-  ck_assert_int_eq(kv_table_get(stage.table, &lookup, &stage.err), KV_IO);
+  ck_assert_int_eq(kv_table_get(stage.table, &lookup, KV_LOOKUP_VALUE, &stage.err), KV_IO);
   ck_assert_ptr_null(lookup.pin);
   expect_all(&stage, &rows);
   rows_release(&rows);
