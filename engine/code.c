@@ -172,7 +172,7 @@ void kv_reader_u64s(struct kv_reader *reader, uint64_t *into, size_t n) {
     zero(into, n * 8);
 }
 
-uint64_t kv_reader_varint(struct kv_reader *reader) {
+uint64_t kv_reader_varint_any(struct kv_reader *reader) {
   uint64_t value = 0;
   for (unsigned shift = 0; shift < 64 && reader->pos < reader->end; shift += 7) {
     uint8_t byte = *reader->pos++;
@@ -182,12 +182,6 @@ uint64_t kv_reader_varint(struct kv_reader *reader) {
   }
   kv_reader_fail(reader);
   return 0;
-}
-
-struct kv_slice kv_reader_bytes(struct kv_reader *reader, uint64_t size) {
-  if (size > kv_reader_left(reader)) kv_reader_fail(reader);
-  if (!size || reader->failed) return kv_slice_of(reader->pos, 0);
-  return kv_slice_of(kv_reader_take(reader, (size_t)size), (size_t)size);
 }
 
 struct kv_slice kv_reader_slice(struct kv_reader *reader) {

@@ -107,9 +107,21 @@ static inline uint64_t kv_reader_u64(struct kv_reader *reader) {
 void kv_reader_u16s(struct kv_reader *reader, uint16_t *into, size_t n);
 void kv_reader_u32s(struct kv_reader *reader, uint32_t *into, size_t n);
 void kv_reader_u64s(struct kv_reader *reader, uint64_t *into, size_t n);
-uint64_t kv_reader_varint(struct kv_reader *reader);
+uint64_t kv_reader_varint_any(struct kv_reader *reader);
+/* Mostly of one or two bytes. */
+static inline uint64_t kv_reader_varint(struct kv_reader *reader) {
+  const uint8_t *p = reader->pos;
+  if (kv_reader_left(reader) < 2 || p[0] & p[1] & 0x80) return kv_reader_varint_any(reader);
+  bool two = p[0] & 0x80;
+  reader->pos += 1 + two;
+  return two ? (p[0] & 0x7f) | (uint64_t)p[1] << 7 : p[0];
+}
 /* The next `size` bytes, borrowed from the input. */
-struct kv_slice kv_reader_bytes(struct kv_reader *reader, uint64_t size);
+static inline struct kv_slice kv_reader_bytes(struct kv_reader *reader, uint64_t size) {
+  if (size > kv_reader_left(reader)) kv_reader_fail(reader);
+  if (!size || reader->failed) return kv_slice_of(reader->pos, 0);
+  return kv_slice_of(kv_reader_take(reader, (size_t)size), (size_t)size);
+}
 /* varint length, then that many bytes */
 struct kv_slice kv_reader_slice(struct kv_reader *reader);
 

@@ -30,6 +30,12 @@ struct kv_err {
   char text[480]; /* one sentence with the file and the numbers, NUL-terminated, cut when longer */
 };
 
+/* No failure yet: for where one is passed along often, and its text is not worth the clearing. */
+static inline void kv_err_init(struct kv_err *err) {
+  err->status = KV_OK;
+  err->text[0] = '\0';
+}
+
 /* Writes the text once, where the facts are known, and returns `status` for `return kv_fail(...)`.
 ** `err` may be NULL (the text is dropped). Never allocates. */
 kv_status kv_fail(struct kv_err *err, kv_status status, const char *format, ...) KV_PRINTF(3, 4);

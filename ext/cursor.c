@@ -166,7 +166,8 @@ static int compare_places(const void *a, const void *b) {
 
 static int sort_keys_by_rest(struct colfam_cursor *cursor) {
   size_t count = cursor->lookup.key_count;
-  struct kv_err err = {0};
+  struct kv_err err;
+  kv_err_init(&err);
   cursor->places = sqlite3_malloc64(sizeof *cursor->places * count);
   if (!cursor->places) return SQLITE_NOMEM;
   for (size_t i = 0; i < count; i++) {
@@ -181,7 +182,8 @@ static int sort_keys_by_rest(struct colfam_cursor *cursor) {
 }
 
 static int get_one(struct colfam_cursor *cursor) {
-  struct kv_err err = {0};
+  struct kv_err err;
+  kv_err_init(&err);
   kv_status status;
   struct kv_slice key = cursor->lookup.keys[0];
   if (cursor->plan.kind == COLFAM_PLAN_EXISTS) {
@@ -193,7 +195,8 @@ static int get_one(struct colfam_cursor *cursor) {
 }
 
 static int get_many(struct colfam_cursor *cursor) {
-  struct kv_err err = {0};
+  struct kv_err err;
+  kv_err_init(&err);
   kv_status status = kv_multi_get(cursor->view, cursor->batch, cursor->lookup.keys,
                                   cursor->lookup.key_count, &cursor->result, &err);
   if (status != KV_OK) return fail(cursor, status, &err);
@@ -212,7 +215,8 @@ static int start_keys(struct colfam_cursor *cursor) {
 
 /* Reads nothing yet. */
 static int open_walk(struct colfam_cursor *cursor) {
-  struct kv_err err = {0};
+  struct kv_err err;
+  kv_err_init(&err);
   cursor->walk =
       (struct colfam_walk){.view = cursor->view,
                            .batch = cursor->batch,
@@ -225,7 +229,8 @@ static int open_walk(struct colfam_cursor *cursor) {
 }
 
 static int start_walk(struct colfam_cursor *cursor) {
-  struct kv_err err = {0};
+  struct kv_err err;
+  kv_err_init(&err);
   int rc = cursor->walk.count ? SQLITE_OK : open_walk(cursor);
   if (rc != SQLITE_OK) return rc;
   cursor->mode = MODE_WALK;
@@ -234,7 +239,8 @@ static int start_walk(struct colfam_cursor *cursor) {
 }
 
 static int next_of_walk(struct colfam_cursor *cursor) {
-  struct kv_err err = {0};
+  struct kv_err err;
+  kv_err_init(&err);
   kv_status status = colfam_walk_next(&cursor->walk, &err);
   return status == KV_OK ? SQLITE_OK : fail(cursor, status, &err);
 }
@@ -326,7 +332,8 @@ static int row_key(struct colfam_cursor *cursor, struct kv_slice *key) {
 
 /* After an exists, when a column needs the value all the same. */
 static int fetch_value(struct colfam_cursor *cursor) {
-  struct kv_err err = {0};
+  struct kv_err err;
+  kv_err_init(&err);
   kv_status status =
       kv_get(cursor->view, cursor->batch, cursor->lookup.keys[0], &cursor->value, &err);
   if (status == KV_OK && !cursor->value.found)
@@ -355,22 +362,34 @@ static struct colfam_lender *lender_of(struct colfam_cursor *cursor) {
   return cursor->mode == MODE_KEYS && !cursor->result ? &cursor->lender : NULL;
 }
 
-static int declared_column(struct colfam_cursor *cursor, struct kv_slice key, int column,
-                           sqlite3_context *context) {
+static int value_column(struct colfam_cursor *cursor, int column, sqlite3_context *context) {
+  struct kv_slice value;
+  if (sqlite3_vtab_nochange(context)) return SQLITE_OK;
+  int rc = row_value(cursor, &value);
+  if (rc != SQLITE_OK) return rc;
+  return colfam_row_result_of_value(schema_of(cursor), value, column, lender_of(cursor), context);
+}
+
+static int key_column(struct colfam_cursor *cursor, struct kv_slice key, int column,
+                      sqlite3_context *context) {
   bool told;
   struct kv_slice value;
   struct colfam_lender *lender = lender_of(cursor);
   int rc = colfam_row_result_of_key(schema_of(cursor), key, column, lender, context, &told);
-  if (rc == SQLITE_OK && !told) {
-    bool is_value = schema_of(cursor)->columns[column].value_index >= 0;
-    if (is_value && sqlite3_vtab_nochange(context)) return SQLITE_OK;
-    rc = row_value(cursor, &value);
-    if (rc != SQLITE_OK) return rc;
-    rc = colfam_row_result(schema_of(cursor), key, value, column, lender, context);
-  }
+  if (rc != SQLITE_OK || told) return rc;
+  rc = row_value(cursor, &value);
+  if (rc != SQLITE_OK) return rc;
+  return colfam_row_result(schema_of(cursor), key, value, column, lender, context);
+}
+
+static int declared_column(struct colfam_cursor *cursor, struct kv_slice key, int column,
+                           sqlite3_context *context) {
+  const struct colfam_schema *schema = schema_of(cursor);
+  int rc = schema->columns[column].value_index >= 0 ? value_column(cursor, column, context)
+                                                    : key_column(cursor, key, column, context);
   if (rc != SQLITE_CORRUPT_VTAB) return rc;
   return colfam_vtab_error(vtab_of(cursor), rc, "table %s: column %s of a row is damaged",
-                           schema_of(cursor)->table, schema_of(cursor)->columns[column].name);
+                           schema->table, schema->columns[column].name);
 }
 
 int colfam_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column) {

@@ -202,8 +202,8 @@ static uint64_t type_of(const struct kv_datum *datum) {
   return TYPE_NULL;
 }
 
-static size_t payload_size(uint64_t type) {
-  return type < TYPE_BYTES ? fixed_size[type] : (size_t)(type - TYPE_BYTES) / 2;
+static inline uint64_t payload_size(uint64_t type) {
+  return type < TYPE_BYTES ? fixed_size[type] : (type - TYPE_BYTES) / 2;
 }
 
 static size_t put_payload(uint8_t *into, const struct colfam_stored *stored) {
@@ -273,7 +273,7 @@ struct parts {
   struct kv_slice payload;
 };
 
-static bool split_value(struct kv_slice value, struct parts *parts) {
+static inline bool split_value(struct kv_slice value, struct parts *parts) {
   struct kv_reader reader;
   kv_reader_init(&reader, value);
   uint64_t header = kv_reader_varint(&reader);
@@ -292,17 +292,16 @@ struct column_reader {
   struct kv_slice bytes;
 };
 
-static void read_columns(struct column_reader *reader, const struct parts *parts) {
+static inline void read_columns(struct column_reader *reader, const struct parts *parts) {
   kv_reader_init(&reader->types, parts->types);
   kv_reader_init(&reader->payload, parts->payload);
 }
 
-static bool next_column(struct column_reader *reader) {
+static inline bool next_column(struct column_reader *reader) {
   uint64_t type = kv_reader_varint(&reader->types);
   if (reader->types.failed || type == TYPE_BYTES - 2 || type == TYPE_BYTES - 1) return false;
   reader->type = type;
-  reader->bytes = kv_reader_bytes(&reader->payload,
-                                  type < TYPE_BYTES ? fixed_size[type] : (type - TYPE_BYTES) / 2);
+  reader->bytes = kv_reader_bytes(&reader->payload, payload_size(type));
   return !reader->payload.failed;
 }
 
@@ -314,7 +313,7 @@ static int64_t integer_of_bytes(struct kv_slice bytes) {
   return (int64_t)kv_get_u64(wide);
 }
 
-static struct kv_datum datum_of_column(const struct column_reader *reader) {
+static inline struct kv_datum datum_of_column(const struct column_reader *reader) {
   uint64_t type = reader->type;
   struct kv_datum datum = {.type = KV_NULL};
   if (type == TYPE_NULL) return datum;
@@ -333,7 +332,7 @@ static struct kv_datum datum_of_column(const struct column_reader *reader) {
 }
 
 /* The datum of a type by its number. */
-static bool stored_datum(const struct parts *parts, int index, struct kv_datum *datum) {
+static inline bool stored_datum(const struct parts *parts, int index, struct kv_datum *datum) {
   struct column_reader reader;
   read_columns(&reader, parts);
   for (int i = 0; i <= index; i++)
@@ -506,6 +505,14 @@ int colfam_row_result_of_key(const struct colfam_schema *schema, struct kv_slice
   if (rc == SQLITE_OK && *told) set_result(lender, context, &datum);
   kv_buf_release(&scratch);
   return rc;
+}
+
+int colfam_row_result_of_value(const struct colfam_schema *schema, struct kv_slice value,
+                               int column, struct colfam_lender *lender, sqlite3_context *context) {
+  struct kv_datum datum;
+  if (!value_datum(value, schema->columns[column].value_index, &datum)) return SQLITE_CORRUPT_VTAB;
+  set_result(lender, context, &datum);
+  return SQLITE_OK;
 }
 
 int colfam_row_result(const struct colfam_schema *schema, struct kv_slice key,

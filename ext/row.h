@@ -63,6 +63,9 @@ int colfam_row_datum(const struct colfam_schema *schema, struct kv_slice key, st
 int colfam_row_result(const struct colfam_schema *schema, struct kv_slice key,
                       struct kv_slice value, int column, struct colfam_lender *lender,
                       sqlite3_context *context);
+/* The same for a value column. */
+int colfam_row_result_of_value(const struct colfam_schema *schema, struct kv_slice value,
+                               int column, struct colfam_lender *lender, sqlite3_context *context);
 /* The same from the key alone. *told is false, and no result set, when the value is needed: for value
 ** columns, for numbers whose exact form (integer or real) and texts whose spelling only the value tells. */
 int colfam_row_result_of_key(const struct colfam_schema *schema, struct kv_slice key, int column,

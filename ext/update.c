@@ -28,7 +28,8 @@ struct change {
 };
 
 static int exists(struct change *change, struct kv_slice key, bool *found) {
-  struct kv_err err = {0};
+  struct kv_err err;
+  kv_err_init(&err);
   kv_status status = kv_exists(change->txn->base, change->txn->batch, key, found, &err);
   return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
 }
@@ -38,7 +39,8 @@ static int exists(struct change *change, struct kv_slice key, bool *found) {
 /* An empty table has none, and none is remembered. */
 static int find_max_rowid(struct change *change) {
   struct colfam_txn *txn = change->txn;
-  struct kv_err err = {0};
+  struct kv_err err;
+  kv_err_init(&err);
   struct kv_scan *scan = NULL;
   struct kv_bounds all = {{NULL, 0}, {NULL, 0}, false};
   kv_status status = kv_scan_open(txn->base, txn->batch, &all, &scan, &err);
@@ -190,14 +192,16 @@ static int encode_new_row(struct change *change, sqlite3_value **argv, const str
 /* ---- Writes */
 
 static int put(struct change *change, int rows_delta) {
-  struct kv_err err = {0};
+  struct kv_err err;
+  kv_err_init(&err);
   kv_status status = kv_batch_put(change->txn->batch, kv_buf_slice(&change->at->row.key),
                                   kv_buf_slice(&change->at->row.value), rows_delta, &err);
   return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
 }
 
 static int delete_old(struct change *change) {
-  struct kv_err err = {0};
+  struct kv_err err;
+  kv_err_init(&err);
   kv_status status =
       kv_batch_delete(change->txn->batch, kv_buf_slice(&change->at->old_key), -1, &err);
   return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
@@ -262,7 +266,8 @@ static int find_old_row(struct change *change, sqlite3_value **argv, struct kv_v
                         bool *found) {
   struct kv_slice key = kv_buf_slice(&change->at->old_key);
   if (!colfam_row_is_partial(change->schema, argv + 2)) return exists(change, key, found);
-  struct kv_err err = {0};
+  struct kv_err err;
+  kv_err_init(&err);
   kv_status status = kv_get(change->txn->base, change->txn->batch, key, old, &err);
   *found = old->found;
   return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);

@@ -147,6 +147,7 @@ static kv_status count_groups(const struct colfam_walk *walk, size_t *groups, st
 kv_status colfam_walk_open(struct colfam_walk *walk, struct kv_err *err) {
   size_t ranges = walk->ranges->count, groups = 1, end = ranges;
   if (!ranges) return KV_OK;
+  walk->is_plain = ranges == 1 && !walk->ranges->skips;
   kv_status status = walk->order_from ? count_groups(walk, &groups, err) : KV_OK;
   if (status != KV_OK) return status;
   walk->tracks = sqlite3_malloc64(sizeof *walk->tracks * groups);
@@ -169,6 +170,10 @@ kv_status colfam_walk_next(struct colfam_walk *walk, struct kv_err *err) {
   struct colfam_track *track = &walk->tracks[walk->current];
   kv_status status =
       walk->backwards ? kv_scan_prev(track->scan, err) : kv_scan_next(track->scan, err);
+  if (walk->is_plain) {
+    walk->current = !kv_scan_valid(track->scan);
+    return status;
+  }
   if (status == KV_OK) status = settle(walk, track, err);
   return status == KV_OK ? choose(walk, err) : status;
 }

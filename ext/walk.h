@@ -22,6 +22,7 @@ struct colfam_walk { /* zero-initialise */
   struct colfam_track *tracks;
   size_t count;
   size_t current; /* the track whose row it is; `count` at the end */
+  bool is_plain;  /* one range, all rows of it */
 };
 /* Fixes what it sees; reads nothing yet. After a failure only release. */
 kv_status colfam_walk_open(struct colfam_walk *walk, struct kv_err *err);
