@@ -30,6 +30,7 @@ kv_status kv_batch_new(struct kv_stats *stats, struct kv_batch **batch, struct k
   made->stats = stats;
   kv_arena_init(&made->arena);
   kv_entries_init(&made->entries);
+  kv_uncounted_init(&made->uncounted);
   *batch = made;
   return KV_OK;
 }
@@ -50,6 +51,7 @@ void kv_batch_unref(struct kv_batch *batch) {
   kv_order_unref(batch->order);
   kv_order_unref(batch->base_order);
   kv_entries_release(&batch->entries);
+  kv_uncounted_release(&batch->uncounted);
   kv_comparator_unref(batch->entries.comparator);
   kv_arena_release(&batch->arena);
   kv_free(batch);
@@ -101,6 +103,29 @@ kv_status kv_batch_delete(struct kv_batch *batch, struct kv_slice key, int rows_
   return write_entry(batch, key, (struct kv_slice){NULL, 0}, true, rows_delta, err);
 }
 
+kv_status kv_batch_put_uncounted(struct kv_batch *batch, struct kv_slice key, struct kv_slice value,
+                                 struct kv_err *err) {
+  enum kv_batch_answer pending = kv_batch_get(batch, key, kv_hash_key(key), NULL);
+  if (pending != KV_BATCH_NONE)
+    return kv_batch_put(batch, key, value, pending == KV_BATCH_DELETED, err);
+  kv_status status = kv_uncounted_reserve(&batch->uncounted, key.size, err);
+  if (!status) status = kv_batch_put(batch, key, value, 0, err);
+  if (!status) kv_uncounted_push(&batch->uncounted, key);
+  return status;
+}
+
+size_t kv_batch_uncounted(const struct kv_batch *batch) {
+  return kv_uncounted_waiting(&batch->uncounted);
+}
+
+void kv_batch_uncounted_keys(const struct kv_batch *batch, struct kv_slice *keys) {
+  kv_uncounted_keys(&batch->uncounted, keys);
+}
+
+void kv_batch_count_rows(struct kv_batch *batch, const bool *found) {
+  kv_uncounted_settle(&batch->uncounted, found);
+}
+
 enum kv_batch_answer kv_batch_get(const struct kv_batch *batch, struct kv_slice key, uint64_t hash,
                                   struct kv_slice *value) {
   uint32_t position = kv_entries_find(&batch->entries, key, kv_entry_tag(hash));
@@ -112,6 +137,7 @@ enum kv_batch_answer kv_batch_get(const struct kv_batch *batch, struct kv_slice 
 
 struct kv_batch_mark kv_batch_mark(const struct kv_batch *batch) {
   return (struct kv_batch_mark){batch->entries.count, batch->rows_delta,
+                                kv_uncounted_count(&batch->uncounted),
                                 kv_arena_mark(&batch->arena)};
 }
 
@@ -130,6 +156,7 @@ void kv_batch_rollback(struct kv_batch *batch, struct kv_batch_mark mark) {
   drop_order_above(&batch->base_order, mark.undo);
   if (batch->refs == 1) kv_arena_rewind(&batch->arena, mark.arena);
   batch->rows_delta = mark.rows_delta;
+  kv_uncounted_truncate(&batch->uncounted, mark.uncounted);
   batch->version++;
   count_stat(batch, KV_STAT_BATCH_ROLLBACKS);
 }
@@ -139,13 +166,14 @@ size_t kv_batch_count(const struct kv_batch *batch) {
 }
 
 int64_t kv_batch_rows_delta(const struct kv_batch *batch) {
-  return batch->rows_delta;
+  return batch->rows_delta + batch->uncounted.rows;
 }
 
 size_t kv_batch_bytes(const struct kv_batch *batch) {
   size_t orders = kv_order_bytes(batch->order);
   if (batch->base_order != batch->order) orders += kv_order_bytes(batch->base_order);
-  return sizeof *batch + batch->arena.bytes + batch->entries.bytes + orders;
+  return sizeof *batch + batch->arena.bytes + batch->entries.bytes + orders +
+         kv_uncounted_bytes(&batch->uncounted);
 }
 
 size_t kv_batch_data_bytes(const struct kv_batch *batch) {

@@ -17,6 +17,7 @@
 #include "mem.h"
 #include "stats.h"
 #include "status.h"
+#include "uncounted.h"
 
 struct kv_batch;
 
@@ -24,6 +25,7 @@ struct kv_batch;
 struct kv_batch_mark {
   size_t undo; /* length of the undo log */
   int64_t rows_delta;
+  size_t uncounted;           /* how many puts there were whose rows are not in rows_delta */
   struct kv_arena_mark arena; /* where its bytes end */
 };
 
@@ -42,6 +44,16 @@ kv_status kv_batch_put(struct kv_batch *batch, struct kv_slice key, struct kv_sl
 kv_status kv_batch_delete(struct kv_batch *batch, struct kv_slice key, int rows_delta,
                           struct kv_err *err);
 
+/* A put of which nobody has looked yet whether it adds a row. Over a pending write of the key that is known at
+** once. Else the key waits, with KV_UNCOUNTED_MAX others at most (KV_MISUSE), for somebody to look whether it is
+** there below the batch (kv_count_rows), which must be the same until then. Undone with the write. */
+kv_status kv_batch_put_uncounted(struct kv_batch *batch, struct kv_slice key, struct kv_slice value,
+                                 struct kv_err *err);
+/* Those that wait: how many, their keys (keys[i], borrowed until the next change), and the answer. */
+size_t kv_batch_uncounted(const struct kv_batch *batch);
+void kv_batch_uncounted_keys(const struct kv_batch *batch, struct kv_slice *keys);
+void kv_batch_count_rows(struct kv_batch *batch, const bool *found);
+
 enum kv_batch_answer { KV_BATCH_NONE, KV_BATCH_PUT, KV_BATCH_DELETED };
 /* The pending state of a key, hash = kv_hash_key(key). *value (may be NULL) is borrowed until the last
 ** reference goes or the batch is written to or rolled back by somebody who holds the only reference. */
@@ -52,9 +64,9 @@ struct kv_batch_mark kv_batch_mark(const struct kv_batch *batch);
 /* O(writes since the mark). Cannot fail. */
 void kv_batch_rollback(struct kv_batch *batch, struct kv_batch_mark mark);
 
-size_t kv_batch_count(const struct kv_batch *batch); /* live entries, tombstones included */
-int64_t kv_batch_rows_delta(const struct kv_batch *batch);
-size_t kv_batch_bytes(const struct kv_batch *batch); /* memory held */
+size_t kv_batch_count(const struct kv_batch *batch);       /* live entries, tombstones included */
+int64_t kv_batch_rows_delta(const struct kv_batch *batch); /* without those that wait */
+size_t kv_batch_bytes(const struct kv_batch *batch);       /* memory held */
 /* Memory of keys and values alone, dead ones included: at most about twice what encoding them gives. */
 size_t kv_batch_data_bytes(const struct kv_batch *batch);
 /* Moves with every put, delete and rollback that changed something. */

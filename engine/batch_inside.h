@@ -12,7 +12,8 @@ struct kv_batch {
   struct kv_stats *stats;    /* may be NULL */
   struct kv_arena arena;     /* the entries */
   struct kv_entries entries; /* every write since the start is a position, which is the undo log */
-  int64_t rows_delta;
+  int64_t rows_delta;        /* without what `uncounted` has found out */
+  struct kv_uncounted uncounted;
   uint64_t version;
   struct kv_order *order;      /* the newest one made and not undone, or NULL */
   struct kv_order *base_order; /* an older one that a rollback is likely to leave, or NULL */

@@ -198,6 +198,10 @@ kv_status kv_exists_many_resume(struct kv_view *view, const struct kv_slice *key
                                 enum kv_may_exist *answers, const struct kv_resume *resumes,
                                 struct kv_err *err);
 
+/* Looks whether the keys of the batch's puts that are not counted are there in the view that it is written over
+** (batch.h): all of them or, after a failure, none. */
+kv_status kv_count_rows(struct kv_view *view, struct kv_batch *batch, struct kv_err *err);
+
 /* A scan over the live rows of (view, batch) with lower <= key < upper, both directions. The batch's part
 ** is fixed when opened. */
 struct kv_scan;

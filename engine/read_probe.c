@@ -154,3 +154,16 @@ kv_status kv_exists_many_resume(struct kv_view *view, const struct kv_slice *key
   kv_free(many.memory);
   return status;
 }
+
+kv_status kv_count_rows(struct kv_view *view, struct kv_batch *batch, struct kv_err *err) {
+  size_t n = kv_batch_uncounted(batch);
+  if (!n) return KV_OK;
+  struct kv_slice *keys = kv_alloc(n, sizeof *keys + sizeof(bool));
+  if (!keys) return kv_fail_nomem(err);
+  bool *found = (bool *)(keys + n);
+  kv_batch_uncounted_keys(batch, keys);
+  kv_status status = kv_exists_many(view, NULL, keys, n, found, err);
+  if (status == KV_OK) kv_batch_count_rows(batch, found);
+  kv_free(keys);
+  return status;
+}

@@ -20,6 +20,7 @@
 #include "lookup.h"
 #include "plan.h"
 #include "row.h"
+#include "txn.h"
 #include "vtab.h"
 #include "walk.h"
 
@@ -249,9 +250,12 @@ static int next_of_walk(struct colfam_cursor *cursor) {
 
 /* A pending batch may change before a column is asked for: the walk that would give it is opened. */
 static int start_count(struct colfam_cursor *cursor) {
+  struct colfam_vtab *vtab = vtab_of(cursor);
   cursor->rows = kv_view_rows(cursor->view);
   cursor->mode = MODE_COUNT;
   if (!cursor->batch) return SQLITE_OK;
+  int rc = colfam_txn_count_rows(vtab->table->txn, &vtab->base.zErrMsg);
+  if (rc != SQLITE_OK) return rc;
   cursor->rows += kv_batch_rows_delta(cursor->batch);
   return kv_batch_count(cursor->batch) ? open_walk(cursor) : SQLITE_OK;
 }

@@ -7,6 +7,7 @@
 #include "error.h"
 #include "table.h"
 #include "tvf.h"
+#include "txn.h"
 #include "vtab.h"
 
 /* The lowest level at or above `from` that has files, and how many; false when there is none. */
@@ -40,6 +41,11 @@ static void append_options(struct colfam_list *list, const struct colfam_options
     sqlite3_str_appendf(text, "%s%s = %s", i ? ", " : "", name, value);
   }
   colfam_list_str(list, text);
+}
+
+static int count_pending(const struct colfam_anchor *anchor, char **message) {
+  struct colfam_txn *txn = anchor->vtab->table->txn;
+  return txn ? colfam_txn_count_rows(txn, message) : SQLITE_OK;
 }
 
 /* The rows as the transaction sees them, pending ones included; NULL when they are not tracked. */
@@ -88,6 +94,10 @@ static int gather_table(struct colfam_conn *conn, const char *database, const ch
   if (!name) return SQLITE_NOMEM;
   int rc = colfam_anchor_begin(conn, name, &anchor, &message);
   sqlite3_free(name);
+  if (!rc) {
+    rc = count_pending(&anchor, &message);
+    if (rc) colfam_anchor_end(&anchor);
+  }
   if (!rc) {
     append_name(conn, database, table, list);
     append_family(list, &anchor);

@@ -109,6 +109,13 @@ static struct colfam_txn *next_guest(const struct colfam_txn *host, struct colfa
   return NULL;
 }
 
+int colfam_txn_count_rows(struct colfam_txn *txn, char **message) {
+  struct kv_err err;
+  kv_err_init(&err);
+  kv_status status = kv_count_rows(txn->base, txn->batch, &err);
+  return status == KV_OK ? SQLITE_OK : colfam_work_error(txn, status, &err, message);
+}
+
 /* ---- Savepoints */
 
 static void drop_savepoints(struct colfam_txn *txn, int index) {
@@ -252,9 +259,9 @@ static int find_table(struct colfam_txn *txn, char **message) {
 }
 
 static int sync_writes(struct colfam_txn *txn, char **message) {
-  int rc = SQLITE_OK;
   bool writes = kv_batch_count(txn->batch) > 0;
-  rc = colfam_work_do(txn, message);
+  int rc = colfam_txn_count_rows(txn, message);
+  if (rc == SQLITE_OK) rc = colfam_work_do(txn, message);
   /* An INSERT of one row comes last, so that changes() is 1 after every commit of writes. */
   if (rc == SQLITE_OK && (writes || txn->jobs)) rc = trim(txn, message);
   if (rc == SQLITE_OK) rc = publish(txn, message);

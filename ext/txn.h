@@ -64,6 +64,10 @@ void colfam_txn_commit(struct colfam_txn *txn);
 /* xRollback. Frees the transaction. */
 void colfam_txn_rollback(struct colfam_txn *txn);
 
+/* Looks up the keys of what was put without a look (kv_batch_put_uncounted), so that the batch's row count is
+** right. */
+int colfam_txn_count_rows(struct colfam_txn *txn, char **message);
+
 /* Savepoints by SQLite's index (the mark of exactly that index, or the start of the transaction). */
 void colfam_txn_savepoint(struct colfam_txn *txn, int index);
 void colfam_txn_release(struct colfam_txn *txn, int index);

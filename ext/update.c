@@ -25,6 +25,7 @@ struct change {
   bool has_old;                     /* UPDATE, DELETE */
   struct colfam_update_scratch *at; /* old key and new row */
   sqlite3_int64 rowid;              /* rowid tables: of the new row */
+  bool rowid_is_free;               /* it was chosen because no row has it */
 };
 
 static int exists(struct change *change, struct kv_slice key, bool *found) {
@@ -109,8 +110,8 @@ static int new_rowid(struct change *change, sqlite3_value **argv) {
     return take_rowid(change, given);
   }
   if (sqlite3_value_type(given) == SQLITE_NULL && alias >= 0) given = argv[2 + alias];
-  if (sqlite3_value_type(given) == SQLITE_NULL) return assign_rowid(change);
-  return take_rowid(change, given);
+  change->rowid_is_free = sqlite3_value_type(given) == SQLITE_NULL;
+  return change->rowid_is_free ? assign_rowid(change) : take_rowid(change, given);
 }
 
 /* ---- Constraints, in SQLite's wording */
@@ -191,11 +192,24 @@ static int encode_new_row(struct change *change, sqlite3_value **argv, const str
 
 /* ---- Writes */
 
-static int put(struct change *change, int rows_delta) {
+/* What is known of the key of the row that is put. */
+enum taken { FREE, TAKEN, NOT_LOOKED };
+
+/* Rows that nobody has looked for are counted in groups, at the latest by xSync. */
+static int put(struct change *change, enum taken taken) {
+  struct kv_batch *batch = change->txn->batch;
+  struct kv_slice key = kv_buf_slice(&change->at->row.key);
+  struct kv_slice value = kv_buf_slice(&change->at->row.value);
   struct kv_err err;
   kv_err_init(&err);
-  kv_status status = kv_batch_put(change->txn->batch, kv_buf_slice(&change->at->row.key),
-                                  kv_buf_slice(&change->at->row.value), rows_delta, &err);
+  kv_status status = KV_OK;
+  if (taken != NOT_LOOKED) {
+    status = kv_batch_put(batch, key, value, taken == FREE, &err);
+  } else {
+    if (kv_batch_uncounted(batch) == KV_UNCOUNTED_MAX)
+      status = kv_count_rows(change->txn->base, batch, &err);
+    if (status == KV_OK) status = kv_batch_put_uncounted(batch, key, value, &err);
+  }
   return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
 }
 
@@ -207,19 +221,21 @@ static int delete_old(struct change *change) {
   return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
 }
 
-/* Whether the new key is taken, and what the conflict mode makes of it. Blind writing (replace while the
-** number of rows is not known) does not look; whether it is known is fixed for the transaction, since
-** track_rows may change inside it. */
-static int resolve_conflict(struct change *change, bool *taken) {
+/* Whether the new key is taken, and what the conflict mode makes of it. Replacing does not look: whether rows are
+** counted is fixed for the transaction, since track_rows may change inside it. */
+static int resolve_conflict(struct change *change, enum taken *taken) {
   const struct colfam_options *options = &change->txn->table->options;
   bool replace =
       change->on_conflict == SQLITE_REPLACE ||
       (!change->has_old && options->conflict_replace && change->on_conflict == SQLITE_ABORT);
-  *taken = false;
-  if (replace && kv_view_rows(change->txn->base) < 0) return SQLITE_OK;
-  int rc = exists(change, kv_buf_slice(&change->at->row.key), taken);
-  if (rc != SQLITE_OK || !*taken || replace) return rc;
-  return fail_unique(change);
+  bool found;
+  *taken = FREE;
+  if (change->rowid_is_free) return SQLITE_OK;
+  *taken = kv_view_rows(change->txn->base) < 0 ? TAKEN : NOT_LOOKED;
+  if (replace) return SQLITE_OK;
+  int rc = exists(change, kv_buf_slice(&change->at->row.key), &found);
+  *taken = FREE;
+  return rc == SQLITE_OK && found ? fail_unique(change) : rc;
 }
 
 static void note_rowid(struct change *change) {
@@ -239,9 +255,9 @@ static int do_insert(struct change *change, sqlite3_value **argv, sqlite3_int64 
   static const struct kv_value no_old = {.found = false};
   int rc = encode_new_row(change, argv, &no_old);
   if (rc != SQLITE_OK) return rc;
-  bool taken;
+  enum taken taken;
   rc = resolve_conflict(change, &taken);
-  if (rc == SQLITE_OK) rc = put(change, taken ? 0 : 1);
+  if (rc == SQLITE_OK) rc = put(change, taken);
   if (rc != SQLITE_OK) return rc;
   note_rowid(change);
   bool has_rowid = change->schema->key_form == COLFAM_KEY_ROWID;
@@ -250,12 +266,12 @@ static int do_insert(struct change *change, sqlite3_value **argv, sqlite3_int64 
 }
 
 static int move_row(struct change *change) {
-  bool taken;
+  enum taken taken;
   int rc = resolve_conflict(change, &taken);
   if (rc != SQLITE_OK) return rc;
   struct kv_batch_mark mark = kv_batch_mark(change->txn->batch);
   rc = delete_old(change);
-  if (rc == SQLITE_OK) rc = put(change, taken ? 0 : 1);
+  if (rc == SQLITE_OK) rc = put(change, taken);
   if (rc != SQLITE_OK) kv_batch_rollback(change->txn->batch, mark);
   change->txn->rowid_known = false;
   return rc;
@@ -282,7 +298,7 @@ static int do_update(struct change *change, sqlite3_value **argv) {
   kv_value_release(&old);
   if (rc != SQLITE_OK || !found) return rc;
   if (kv_slice_equal(kv_buf_slice(&change->at->old_key), kv_buf_slice(&change->at->row.key)))
-    return put(change, 0);
+    return put(change, TAKEN);
   return move_row(change);
 }
 
