@@ -96,6 +96,11 @@ struct kv_view;
 kv_status kv_view_new(struct kv_family *family, const struct kv_snapshot *snapshot,
                       const struct kv_log_source *source, struct kv_view **view,
                       struct kv_err *err);
+/* The same of a snapshot that is known to have the files and the flushed commit of `base`, which are not read
+** then but shared: snapshot->files is not looked at. */
+kv_status kv_view_follow(const struct kv_view *base, const struct kv_snapshot *snapshot,
+                         const struct kv_log_source *source, struct kv_view **view,
+                         struct kv_err *err);
 struct kv_view *kv_view_ref(struct kv_view *view);
 void kv_view_unref(struct kv_view *view);
 

@@ -60,29 +60,41 @@ static kv_status check_rows(const struct kv_view *view, struct kv_err *err) {
                  (long long)view->rows, (unsigned long long)most);
 }
 
-static kv_status fill(struct kv_view *view, const struct kv_snapshot *snapshot,
-                      const struct kv_log_source *source, struct kv_err *err) {
-  struct kv_log *log = kv_family_log(view->family);
-  view->rows = snapshot->rows;
-  kv_status status = kv_log_read(log, &snapshot->log, source, &view->log, err);
+/* The base's layout, or that of the snapshot's files. */
+static kv_status take_layout(struct kv_view *view, const struct kv_view *base,
+                             const struct kv_snapshot *snapshot, struct kv_err *err) {
   struct kv_layout *layout = NULL;
-  if (status == KV_OK)
+  kv_status status = KV_OK;
+  if (base)
+    layout = kv_layout_ref(base->layout);
+  else
     status = kv_layout_new(view->family, snapshot->files, snapshot->file_count,
                            snapshot->log.last_seq, &layout, err);
   if (layout) set_layout(view, layout);
+  return status;
+}
+
+static kv_status fill(struct kv_view *view, const struct kv_view *base,
+                      const struct kv_snapshot *snapshot, const struct kv_log_source *source,
+                      struct kv_err *err) {
+  struct kv_log *log = kv_family_log(view->family);
+  view->rows = snapshot->rows;
+  kv_status status = kv_log_read(log, &snapshot->log, source, &view->log, err);
+  if (status == KV_OK) status = take_layout(view, base, snapshot, err);
   if (status == KV_OK) status = check_rows(view, err);
   if (status == KV_OK) kv_log_trim(log, snapshot->log.flushed_seq);
   return status;
 }
 
-kv_status kv_view_new(struct kv_family *family, const struct kv_snapshot *snapshot,
-                      const struct kv_log_source *source, struct kv_view **view,
-                      struct kv_err *err) {
+/* base: NULL, or whose files it has. */
+static kv_status build(struct kv_family *family, const struct kv_view *base,
+                       const struct kv_snapshot *snapshot, const struct kv_log_source *source,
+                       struct kv_view **view, struct kv_err *err) {
   struct kv_view *made = NULL;
   *view = NULL;
   kv_status status = view_alloc(family, &made, err);
   if (status != KV_OK) return status;
-  status = fill(made, snapshot, source, err);
+  status = fill(made, base, snapshot, source, err);
   if (status == KV_OK) {
     kv_stats_add(kv_family_stats(family), KV_STAT_VIEWS_BUILT, 1);
     kv_family_add_view(family, made);
@@ -91,6 +103,23 @@ kv_status kv_view_new(struct kv_family *family, const struct kv_snapshot *snapsh
     view_free(made);
   }
   return status;
+}
+
+kv_status kv_view_new(struct kv_family *family, const struct kv_snapshot *snapshot,
+                      const struct kv_log_source *source, struct kv_view **view,
+                      struct kv_err *err) {
+  return build(family, NULL, snapshot, source, view, err);
+}
+
+kv_status kv_view_follow(const struct kv_view *base, const struct kv_snapshot *snapshot,
+                         const struct kv_log_source *source, struct kv_view **view,
+                         struct kv_err *err) {
+  const struct kv_log_state *known = &base->log.state;
+  *view = NULL;
+  if (known->flushed_seq != snapshot->log.flushed_seq ||
+      known->flushed_nonce != snapshot->log.flushed_nonce)
+    return kv_fail(err, KV_MISUSE, "the snapshot's flushed commit is not the base's");
+  return build(base->family, base, snapshot, source, view, err);
 }
 
 /* The base's layout, or that of the edit. */

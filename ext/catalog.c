@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "catalog_inside.h"
 #include "error.h"
 
 /* Format of the shadow tables and of everything they name; FORMAT.md, Versions. Whoever writes must keep the
@@ -24,6 +25,7 @@ static const char *const sql_texts[COLFAM_SQL_COUNT] = {
     [COLFAM_SQL_FILES] =
         "SELECT id, level, seq, smallest, largest, bytes, entries, tombstones, checksum"
         " FROM \"%w\".\"%w_cffile\"",
+    [COLFAM_SQL_SEAL] = "SELECT value FROM \"%w\".\"%w_cfmeta\" WHERE name = 'seal'",
     [COLFAM_SQL_LAST] =
         "SELECT seq, nonce, rows FROM \"%w\".\"%w_cflog\" ORDER BY seq DESC LIMIT 1",
     [COLFAM_SQL_ROWS] = "SELECT seq, nonce, gen, rows, batch FROM \"%w\".\"%w_cflog\""
@@ -113,9 +115,8 @@ static int null_column(struct colfam_catalog *catalog, const char *shadow, int c
                              : "the application's authorizer hides it");
 }
 
-/* The row that was stepped to: SQLITE_OK when it has no NULLs. */
-static int check_nulls(struct colfam_catalog *catalog, const char *shadow, sqlite3_stmt *row,
-                       char **message) {
+int colfam_catalog_check_nulls(struct colfam_catalog *catalog, const char *shadow,
+                               sqlite3_stmt *row, char **message) {
   for (int i = 0; i < sqlite3_column_count(row); i++)
     if (sqlite3_column_type(row, i) == SQLITE_NULL) return null_column(catalog, shadow, i, message);
   return SQLITE_OK;
@@ -135,9 +136,8 @@ static int check_idle(const struct colfam_catalog *catalog, char **message) {
                       catalog->table);
 }
 
-/* The cached statement, reset and unbound. */
-static int prepare(struct colfam_catalog *catalog, enum colfam_sql which, sqlite3_stmt **statement,
-                   char **message) {
+int colfam_catalog_prepare(struct colfam_catalog *catalog, enum colfam_sql which,
+                           sqlite3_stmt **statement, char **message) {
   if (catalog->stale && !is_busy(catalog)) colfam_catalog_close(catalog);
   *statement = catalog->statements[which];
   if (*statement) return sqlite3_stmt_busy(*statement) ? check_idle(catalog, message) : SQLITE_OK;
@@ -151,9 +151,7 @@ static int prepare(struct colfam_catalog *catalog, enum colfam_sql which, sqlite
   return SQLITE_OK;
 }
 
-/* Resets a statement; one that failed is prepared again next time: what made it fail may be a view or trigger
-** of somebody's, through which it would keep the table's own vtab from ever being disconnected. */
-static void put_back(struct colfam_catalog *catalog, sqlite3_stmt *statement, bool failed) {
+void colfam_catalog_put_back(struct colfam_catalog *catalog, sqlite3_stmt *statement, bool failed) {
   sqlite3_reset(statement);
   sqlite3_clear_bindings(statement);
   for (int i = 0; failed && i < COLFAM_SQL_COUNT; i++) {
@@ -163,13 +161,13 @@ static void put_back(struct colfam_catalog *catalog, sqlite3_stmt *statement, bo
   }
 }
 
-/* Ends a SELECT's use; rc is what its last step gave. Borrowed bindings are let go. */
-static int finish(struct colfam_catalog *catalog, sqlite3_stmt *statement, int rc, char **message) {
+int colfam_catalog_finish(struct colfam_catalog *catalog, sqlite3_stmt *statement, int rc,
+                          char **message) {
   if (rc == SQLITE_ROW || rc == SQLITE_DONE) rc = SQLITE_OK;
   rc = sql_error(catalog, rc, message);
   if (rc == SQLITE_OK && !sqlite3_column_count(statement))
     rc = unauthorized(catalog, "reading of shadow tables", message);
-  put_back(catalog, statement, rc != SQLITE_OK);
+  colfam_catalog_put_back(catalog, statement, rc != SQLITE_OK);
   return rc;
 }
 
@@ -180,7 +178,7 @@ static int run(struct colfam_catalog *catalog, sqlite3_stmt *statement, char **m
   rc = sql_error(catalog, rc == SQLITE_DONE ? SQLITE_OK : rc, message);
   if (rc == SQLITE_OK && sqlite3_stmt_readonly(statement))
     rc = unauthorized(catalog, "writes to shadow tables", message);
-  put_back(catalog, statement, rc != SQLITE_OK);
+  colfam_catalog_put_back(catalog, statement, rc != SQLITE_OK);
   return rc;
 }
 
@@ -197,11 +195,11 @@ static int run_insert(struct colfam_catalog *catalog, sqlite3_stmt *statement, c
 int colfam_catalog_probe(struct colfam_catalog *catalog, bool *fresh, char **message) {
   sqlite3_stmt *probe = catalog->statements[COLFAM_SQL_PROBE];
   *fresh = !probe || catalog->stale;
-  int rc = prepare(catalog, COLFAM_SQL_PROBE, &probe, message);
+  int rc = colfam_catalog_prepare(catalog, COLFAM_SQL_PROBE, &probe, message);
   if (rc != SQLITE_OK) return rc;
   rc = sqlite3_step(probe);
   if (sqlite3_stmt_status(probe, SQLITE_STMTSTATUS_REPREPARE, 1)) *fresh = true;
-  return finish(catalog, probe, rc, message);
+  return colfam_catalog_finish(catalog, probe, rc, message);
 }
 
 int colfam_catalog_prepare_all(struct colfam_catalog *catalog, char **message) {
@@ -210,8 +208,8 @@ int colfam_catalog_prepare_all(struct colfam_catalog *catalog, char **message) {
   colfam_catalog_close(catalog);
   for (int i = 0; i < COLFAM_SQL_COUNT && rc == SQLITE_OK; i++) {
     sqlite3_stmt *statement;
-    if (i == COLFAM_SQL_ROWS) continue;
-    rc = prepare(catalog, (enum colfam_sql)i, &statement, message);
+    if (i == COLFAM_SQL_ROWS || i == COLFAM_SQL_SEAL) continue;
+    rc = colfam_catalog_prepare(catalog, (enum colfam_sql)i, &statement, message);
     if (rc == SQLITE_OK && i >= COLFAM_SQL_LOG_PUT && sqlite3_stmt_readonly(statement))
       rc = unauthorized(catalog, "writes to shadow tables", message);
   }
@@ -251,7 +249,7 @@ static int check_shadows(struct colfam_catalog *catalog, bool expected, char **m
 static int put_meta(struct colfam_catalog *catalog, const char *name, sqlite3_int64 value,
                     char **message) {
   sqlite3_stmt *statement;
-  int rc = prepare(catalog, COLFAM_SQL_META_PUT, &statement, message);
+  int rc = colfam_catalog_prepare(catalog, COLFAM_SQL_META_PUT, &statement, message);
   if (rc != SQLITE_OK) return rc;
   sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC);
   sqlite3_bind_int64(statement, 2, value);
@@ -260,7 +258,7 @@ static int put_meta(struct colfam_catalog *catalog, const char *name, sqlite3_in
 
 static int put_uuid(struct colfam_catalog *catalog, char **message) {
   sqlite3_stmt *statement;
-  int rc = prepare(catalog, COLFAM_SQL_META_PUT, &statement, message);
+  int rc = colfam_catalog_prepare(catalog, COLFAM_SQL_META_PUT, &statement, message);
   if (rc != SQLITE_OK) return rc;
   sqlite3_bind_text(statement, 1, "uuid", -1, SQLITE_STATIC);
   sqlite3_bind_blob(statement, 2, catalog->uuid, sizeof catalog->uuid, SQLITE_STATIC);
@@ -270,7 +268,7 @@ static int put_uuid(struct colfam_catalog *catalog, char **message) {
 int colfam_catalog_put_option(struct colfam_catalog *catalog, const char *name, const char *value,
                               char **message) {
   sqlite3_stmt *statement;
-  int rc = prepare(catalog, COLFAM_SQL_META_PUT, &statement, message);
+  int rc = colfam_catalog_prepare(catalog, COLFAM_SQL_META_PUT, &statement, message);
   if (rc != SQLITE_OK) return rc;
   char *full = sqlite3_mprintf("option.%s", name);
   if (!full) return SQLITE_NOMEM;
@@ -278,7 +276,7 @@ int colfam_catalog_put_option(struct colfam_catalog *catalog, const char *name, 
   sqlite3_bind_text(statement, 2, value, -1, SQLITE_TRANSIENT);
   rc = run_insert(catalog, statement, message);
   /* Not kept: a trigger may write to the table itself, as above. */
-  if (rc == SQLITE_OK) put_back(catalog, statement, true);
+  if (rc == SQLITE_OK) colfam_catalog_put_back(catalog, statement, true);
   return rc;
 }
 
@@ -479,12 +477,12 @@ int colfam_catalog_read_meta(struct colfam_catalog *catalog, struct colfam_meta 
   memset(meta, 0, sizeof *meta);
   colfam_options_default(&meta->options);
   sqlite3_stmt *statement;
-  int rc = prepare(catalog, COLFAM_SQL_META, &statement, message);
+  int rc = colfam_catalog_prepare(catalog, COLFAM_SQL_META, &statement, message);
   if (rc != SQLITE_OK) return rc;
   int seen = 0, taken = SQLITE_OK;
   while (taken == SQLITE_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW)
     taken = take_meta(catalog, statement, meta, &seen, message);
-  rc = finish(catalog, statement, rc, message);
+  rc = colfam_catalog_finish(catalog, statement, rc, message);
   if (taken != SQLITE_OK) return taken;
   if (rc != SQLITE_OK) return rc;
   bool unsealed = seen & SEEN_SEAL_DUE && !meta->sealed;
@@ -495,7 +493,7 @@ int colfam_catalog_read_meta(struct colfam_catalog *catalog, struct colfam_meta 
   return SQLITE_OK;
 }
 
-/* ---- t_cffile and the newest log row */
+/* ---- t_cffile */
 
 static bool take_blob(sqlite3_stmt *row, int column, struct kv_buf *buf) {
   if (sqlite3_column_type(row, column) != SQLITE_BLOB) return false;
@@ -506,7 +504,7 @@ static bool take_blob(sqlite3_stmt *row, int column, struct kv_buf *buf) {
 
 static int take_file(struct colfam_catalog *catalog, sqlite3_stmt *row, struct kv_file_info *info,
                      char **message) {
-  int rc = check_nulls(catalog, "cffile", row, message);
+  int rc = colfam_catalog_check_nulls(catalog, "cffile", row, message);
   if (rc != SQLITE_OK) return rc;
   for (int i = 0; i < 9; i++) {
     bool bound = i == 3 || i == 4;
@@ -545,14 +543,14 @@ static struct kv_file_info *grow_files(struct colfam_snapshot *out) {
 
 static int read_files(struct colfam_catalog *catalog, struct colfam_snapshot *out, char **message) {
   sqlite3_stmt *statement;
-  int rc = prepare(catalog, COLFAM_SQL_FILES, &statement, message);
+  int rc = colfam_catalog_prepare(catalog, COLFAM_SQL_FILES, &statement, message);
   if (rc != SQLITE_OK) return rc;
   int taken = SQLITE_OK;
   while (taken == SQLITE_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
     struct kv_file_info *info = grow_files(out);
     taken = info ? take_file(catalog, statement, info, message) : SQLITE_NOMEM;
   }
-  rc = finish(catalog, statement, rc, message);
+  rc = colfam_catalog_finish(catalog, statement, rc, message);
   return taken != SQLITE_OK ? taken : rc;
 }
 
@@ -567,23 +565,6 @@ static int check_seal(struct colfam_catalog *catalog, const struct colfam_meta *
                  message);
 }
 
-static int read_last(struct colfam_catalog *catalog, struct kv_snapshot *snapshot, char **message) {
-  sqlite3_stmt *statement;
-  int rc = prepare(catalog, COLFAM_SQL_LAST, &statement, message);
-  if (rc != SQLITE_OK) return rc;
-  rc = sqlite3_step(statement);
-  int taken = rc == SQLITE_ROW ? check_nulls(catalog, "cflog", statement, message) : SQLITE_OK;
-  if (rc == SQLITE_ROW &&
-      sqlite3_column_int64(statement, 0) > (sqlite3_int64)snapshot->log.flushed_seq) {
-    snapshot->log.last_seq = (uint64_t)sqlite3_column_int64(statement, 0);
-    snapshot->log.last_nonce = (uint64_t)sqlite3_column_int64(statement, 1);
-    snapshot->rows = sqlite3_column_int64(statement, 2);
-    if (snapshot->rows < -1) snapshot->rows = -1;
-  }
-  rc = finish(catalog, statement, rc, message);
-  return taken != SQLITE_OK ? taken : rc;
-}
-
 int colfam_catalog_read_snapshot(struct colfam_catalog *catalog, const struct colfam_meta *meta,
                                  struct colfam_snapshot *out, char **message) {
   memset(out, 0, sizeof *out);
@@ -593,7 +574,7 @@ int colfam_catalog_read_snapshot(struct colfam_catalog *catalog, const struct co
   out->snapshot.rows = flushed->rows;
   int rc = read_files(catalog, out, message);
   if (rc == SQLITE_OK) rc = check_seal(catalog, meta, out, message);
-  if (rc == SQLITE_OK) rc = read_last(catalog, &out->snapshot, message);
+  if (rc == SQLITE_OK) rc = colfam_catalog_read_last(catalog, &out->snapshot, message);
   out->snapshot.files = out->files;
   if (rc != SQLITE_OK) colfam_snapshot_release(out);
   return rc;
@@ -611,7 +592,7 @@ void colfam_catalog_file_ids(struct colfam_catalog *catalog, uint64_t **ids, siz
   *count = 0;
   sqlite3_stmt *statement;
   char *message = NULL;
-  if (prepare(catalog, COLFAM_SQL_FILES, &statement, &message) == SQLITE_OK) {
+  if (colfam_catalog_prepare(catalog, COLFAM_SQL_FILES, &statement, &message) == SQLITE_OK) {
     while (sqlite3_step(statement) == SQLITE_ROW) {
       uint64_t *grown = sqlite3_realloc64(*ids, (*count + 1) * sizeof **ids);
       if (!grown) break;
@@ -623,79 +604,12 @@ void colfam_catalog_file_ids(struct colfam_catalog *catalog, uint64_t **ids, siz
   sqlite3_free(message);
 }
 
-/* ---- t_cflog as the engine's source of rows */
-
-/* The engine only carries it: rc and message are what the reader's owner gives back. */
-static kv_status source_fail(struct colfam_log_reader *reader, int rc, struct kv_err *err) {
-  reader->rc = rc;
-  return kv_fail(err, rc == SQLITE_NOMEM ? KV_NOMEM : KV_IO, "reading %s_cflog: %s",
-                 reader->catalog->label,
-                 reader->message ? reader->message : sqlite3_errmsg(reader->catalog->db));
-}
-
-static kv_status source_open(void *ctx, uint64_t from, struct kv_err *err) {
-  struct colfam_log_reader *reader = ctx;
-  colfam_log_reader_close(reader);
-  sqlite3_stmt *statement;
-  int rc = prepare(reader->catalog, COLFAM_SQL_ROWS, &statement, &reader->message);
-  if (rc != SQLITE_OK) return source_fail(reader, rc, err);
-  sqlite3_bind_int64(statement, 1, (sqlite3_int64)from);
-  sqlite3_bind_int64(statement, 2, (sqlite3_int64)reader->last_seq);
-  reader->open = true;
-  return KV_OK;
-}
-
-static kv_status source_next(void *ctx, struct kv_log_row *row, bool *found, struct kv_err *err) {
-  struct colfam_log_reader *reader = ctx;
-  sqlite3_stmt *statement = reader->catalog->statements[COLFAM_SQL_ROWS];
-  *found = false;
-  if (!reader->open) return KV_OK;
-  int rc = sqlite3_step(statement);
-  if (rc == SQLITE_DONE) return KV_OK;
-  if (rc == SQLITE_ROW) rc = check_nulls(reader->catalog, "cflog", statement, &reader->message);
-  if (rc != SQLITE_OK) return source_fail(reader, rc, err);
-  row->seq = (uint64_t)sqlite3_column_int64(statement, 0);
-  row->nonce = (uint64_t)sqlite3_column_int64(statement, 1);
-  row->gen = (uint64_t)sqlite3_column_int64(statement, 2);
-  row->rows = sqlite3_column_int64(statement, 3);
-  const void *bytes = sqlite3_column_blob(statement, 4);
-  row->batch = kv_slice_of(bytes, (size_t)sqlite3_column_bytes(statement, 4));
-  *found = true;
-  return KV_OK;
-}
-
-struct kv_log_source colfam_log_source(struct colfam_log_reader *reader) {
-  return (struct kv_log_source){source_open, source_next, reader};
-}
-
-void colfam_log_reader_close(struct colfam_log_reader *reader) {
-  if (reader->open)
-    put_back(reader->catalog, reader->catalog->statements[COLFAM_SQL_ROWS],
-             reader->rc != SQLITE_OK);
-  reader->open = false;
-  sqlite3_free(reader->message);
-  reader->message = NULL;
-}
-
-int colfam_catalog_has_commit(struct colfam_catalog *catalog, uint64_t seq, uint64_t nonce,
-                              bool *has, char **message) {
-  sqlite3_stmt *statement;
-  *has = false;
-  int rc = prepare(catalog, COLFAM_SQL_ROWS, &statement, message);
-  if (rc != SQLITE_OK) return rc;
-  sqlite3_bind_int64(statement, 1, (sqlite3_int64)seq);
-  sqlite3_bind_int64(statement, 2, (sqlite3_int64)seq);
-  rc = sqlite3_step(statement);
-  *has = rc == SQLITE_ROW && (uint64_t)sqlite3_column_int64(statement, 1) == nonce;
-  return finish(catalog, statement, rc, message);
-}
-
 /* ---- Writes */
 
 int colfam_catalog_put_log(struct colfam_catalog *catalog, const struct kv_log_row *row,
                            char **message) {
   sqlite3_stmt *statement;
-  int rc = prepare(catalog, COLFAM_SQL_LOG_PUT, &statement, message);
+  int rc = colfam_catalog_prepare(catalog, COLFAM_SQL_LOG_PUT, &statement, message);
   if (rc != SQLITE_OK) return rc;
   sqlite3_bind_int64(statement, 1, (sqlite3_int64)row->seq);
   sqlite3_bind_int64(statement, 2, (sqlite3_int64)row->nonce);
@@ -716,7 +630,7 @@ int colfam_catalog_put_log(struct colfam_catalog *catalog, const struct kv_log_r
 
 int colfam_catalog_delete_log(struct colfam_catalog *catalog, uint64_t seq, char **message) {
   sqlite3_stmt *statement;
-  int rc = prepare(catalog, COLFAM_SQL_LOG_DELETE, &statement, message);
+  int rc = colfam_catalog_prepare(catalog, COLFAM_SQL_LOG_DELETE, &statement, message);
   if (rc != SQLITE_OK) return rc;
   sqlite3_bind_int64(statement, 1, (sqlite3_int64)seq);
   return run(catalog, statement, message);
@@ -725,7 +639,7 @@ int colfam_catalog_delete_log(struct colfam_catalog *catalog, uint64_t seq, char
 int colfam_catalog_trim_log(struct colfam_catalog *catalog, uint64_t flushed_seq, int limit,
                             int *deleted, char **message) {
   sqlite3_stmt *statement;
-  int rc = prepare(catalog, COLFAM_SQL_LOG_TRIM, &statement, message);
+  int rc = colfam_catalog_prepare(catalog, COLFAM_SQL_LOG_TRIM, &statement, message);
   if (rc != SQLITE_OK) return rc;
   sqlite3_bind_int64(statement, 1, (sqlite3_int64)flushed_seq);
   sqlite3_bind_int(statement, 2, limit);
@@ -737,7 +651,7 @@ int colfam_catalog_trim_log(struct colfam_catalog *catalog, uint64_t flushed_seq
 int colfam_catalog_put_file(struct colfam_catalog *catalog, const struct kv_file_info *info,
                             char **message) {
   sqlite3_stmt *statement;
-  int rc = prepare(catalog, COLFAM_SQL_FILE_PUT, &statement, message);
+  int rc = colfam_catalog_prepare(catalog, COLFAM_SQL_FILE_PUT, &statement, message);
   if (rc != SQLITE_OK) return rc;
   sqlite3_bind_int64(statement, 1, (sqlite3_int64)info->id);
   sqlite3_bind_int64(statement, 2, (sqlite3_int64)info->level);
@@ -756,7 +670,7 @@ int colfam_catalog_put_file(struct colfam_catalog *catalog, const struct kv_file
 
 static int delete_file(struct colfam_catalog *catalog, uint64_t id, char **message) {
   sqlite3_stmt *statement;
-  int rc = prepare(catalog, COLFAM_SQL_FILE_DELETE, &statement, message);
+  int rc = colfam_catalog_prepare(catalog, COLFAM_SQL_FILE_DELETE, &statement, message);
   if (rc != SQLITE_OK) return rc;
   sqlite3_bind_int64(statement, 1, (sqlite3_int64)id);
   return run(catalog, statement, message);

@@ -16,6 +16,7 @@ enum colfam_sql {
   COLFAM_SQL_PROBE,      /* no table: has anything expired? */
   COLFAM_SQL_META,       /* all of t_cfmeta */
   COLFAM_SQL_FILES,      /* all of t_cffile */
+  COLFAM_SQL_SEAL,       /* of the manifest */
   COLFAM_SQL_LAST,       /* newest log row */
   COLFAM_SQL_ROWS,       /* log rows in a range of seq */
   COLFAM_SQL_LOG_PUT,    /* from here on they write */
@@ -87,6 +88,12 @@ struct colfam_snapshot {
 int colfam_catalog_read_snapshot(struct colfam_catalog *catalog, const struct colfam_meta *meta,
                                  struct colfam_snapshot *out, char **message);
 void colfam_snapshot_release(struct colfam_snapshot *snapshot);
+/* Whether the manifest has this seal, which covers uuid, flushed commit and all rows of t_cffile. */
+int colfam_catalog_seal_is(struct colfam_catalog *catalog, uint64_t seal, bool *same,
+                           char **message);
+/* The newest log row, into a snapshot that says what is flushed; it stays as it is when there is none. */
+int colfam_catalog_read_last(struct colfam_catalog *catalog, struct kv_snapshot *snapshot,
+                             char **message);
 
 /* A kv_log_source over the rows from..last_seq of the snapshot. Close it after use. */
 struct colfam_log_reader {

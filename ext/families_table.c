@@ -95,22 +95,18 @@ static int gather_table(struct colfam_conn *conn, const char *database, const ch
   int rc = colfam_anchor_begin(conn, name, &anchor, &message);
   sqlite3_free(name);
   if (!rc) {
-    rc = count_pending(&anchor, &message);
-    if (rc) colfam_anchor_end(&anchor);
-  }
-  if (!rc) {
-    append_name(conn, database, table, list);
-    append_family(list, &anchor);
+    rc = colfam_table_read_meta(anchor.vtab->table, &message);
+    if (!rc) rc = count_pending(&anchor, &message);
+    if (!rc) append_name(conn, database, table, list);
+    if (!rc) append_family(list, &anchor);
     colfam_anchor_end(&anchor);
-  } else if (rc != SQLITE_NOMEM && colfam_conn_find(conn, database, table)) {
+  }
+  if (rc && rc != SQLITE_NOMEM && colfam_conn_find(conn, database, table)) {
     append_name(conn, database, table, list);
     append_problem(list, message);
-    rc = SQLITE_OK;
-  } else if (rc != SQLITE_NOMEM) {
-    rc = SQLITE_OK;
   }
   sqlite3_free(message);
-  return rc;
+  return rc == SQLITE_NOMEM ? rc : SQLITE_OK;
 }
 
 static int gather_database(struct colfam_conn *conn, const char *database, struct colfam_list *list,

@@ -43,10 +43,29 @@ void colfam_table_set_view(struct colfam_table *table, struct kv_view *view,
                            unsigned data_version) {
   colfam_cached_set(&table->cached, view);
   table->data_version = data_version;
+  table->known.changes = sqlite3_total_changes(table->conn->db);
 }
 
 struct kv_batch *colfam_table_batch(struct colfam_table *table) {
   return table->txn ? table->txn->batch : NULL;
+}
+
+/* How the engine makes a view of a snapshot: of all that is in it, or by following the base. */
+static int make_view(struct colfam_table *table, const struct kv_view *base,
+                     const struct kv_snapshot *snapshot, struct kv_view **view, char **message) {
+  struct colfam_log_reader reader = {.catalog = &table->catalog,
+                                     .last_seq = snapshot->log.last_seq};
+  struct kv_log_source source = colfam_log_source(&reader);
+  struct kv_err err = {0};
+  int rc = SQLITE_OK;
+  kv_status status = base ? kv_view_follow(base, snapshot, &source, view, &err)
+                          : kv_view_new(table->family, snapshot, &source, view, &err);
+  if (status != KV_OK) {
+    rc = colfam_error_of(message, table->catalog.label, status, &err);
+    if (reader.rc != SQLITE_OK) rc = reader.rc;
+  }
+  colfam_log_reader_close(&reader);
+  return rc;
 }
 
 static int build_view(struct colfam_table *table, const struct colfam_meta *meta,
@@ -54,40 +73,65 @@ static int build_view(struct colfam_table *table, const struct colfam_meta *meta
   struct colfam_snapshot snapshot;
   int rc = colfam_catalog_read_snapshot(&table->catalog, meta, &snapshot, message);
   if (rc != SQLITE_OK) return rc;
-  struct colfam_log_reader reader = {.catalog = &table->catalog,
-                                     .last_seq = snapshot.snapshot.log.last_seq};
-  struct kv_log_source source = colfam_log_source(&reader);
-  struct kv_err err = {0};
-  kv_status status = kv_view_new(table->family, &snapshot.snapshot, &source, view, &err);
-  if (status != KV_OK) {
-    rc = colfam_error_of(message, table->catalog.label, status, &err);
-    if (reader.rc != SQLITE_OK) rc = reader.rc;
-  }
-  colfam_log_reader_close(&reader);
+  rc = make_view(table, NULL, &snapshot.snapshot, view, message);
   colfam_snapshot_release(&snapshot);
   return rc;
 }
 
-static void set_options(struct colfam_table *table, const struct colfam_options *options) {
-  table->options = *options;
+static int take_meta(struct colfam_table *table, struct colfam_meta *meta, char **message) {
+  int rc = colfam_catalog_read_meta(&table->catalog, meta, message);
+  if (rc != SQLITE_OK) return rc;
+  if (memcmp(meta->uuid, table->catalog.uuid, sizeof meta->uuid) != 0)
+    return colfam_error(message, SQLITE_CORRUPT_VTAB, "table %s: its uuid in %s_cfmeta has changed",
+                        table->catalog.label, table->catalog.table);
+  table->options = meta->options;
   table->options_stale = false;
-  kv_family_set_options(table->family, &options->kv);
+  table->meta_old = false;
+  table->writable = meta->writable;
+  kv_family_set_options(table->family, &meta->options.kv);
+  return SQLITE_OK;
+}
+
+int colfam_table_read_meta(struct colfam_table *table, char **message) {
+  struct colfam_meta meta;
+  return table->meta_old ? take_meta(table, &meta, message) : SQLITE_OK;
 }
 
 static int refresh(struct colfam_table *table, unsigned version, struct kv_view **out,
                    char **message) {
   struct colfam_meta meta;
-  int rc = colfam_catalog_read_meta(&table->catalog, &meta, message);
-  if (rc != SQLITE_OK) return rc;
-  if (memcmp(meta.uuid, table->catalog.uuid, sizeof meta.uuid) != 0)
-    return colfam_error(message, SQLITE_CORRUPT_VTAB, "table %s: its uuid in %s_cfmeta has changed",
-                        table->catalog.label, table->catalog.table);
-  set_options(table, &meta.options);
-  table->writable = meta.writable;
   struct kv_view *view = NULL;
-  rc = build_view(table, &meta, &view, message);
+  int rc = take_meta(table, &meta, message);
+  if (rc == SQLITE_OK) rc = build_view(table, &meta, &view, message);
   if (rc != SQLITE_OK) return rc;
   table->dead_rows = true;
+  *out = kv_view_ref(view);
+  colfam_table_set_view(table, view, version);
+  table->known.sealed = meta.sealed;
+  table->known.seal = meta.seal;
+  table->known.flushed = meta.flushed;
+  return SQLITE_OK;
+}
+
+/* The view after commits of others that left the manifest as it is: only their log rows are read. Leaves *out
+** NULL when that cannot be told. */
+static int follow(struct colfam_table *table, unsigned version, struct kv_view **out,
+                  char **message) {
+  const struct colfam_known *known = &table->known;
+  const struct colfam_flushed *flushed = &known->flushed;
+  if (!known->sealed || table->options_stale) return SQLITE_OK;
+  if (known->changes != sqlite3_total_changes(table->conn->db)) return SQLITE_OK;
+  struct kv_view *base = colfam_cached_view(&table->cached), *view = NULL;
+  if (!base) return SQLITE_OK;
+  struct kv_snapshot snapshot = {
+      .log = {flushed->seq, flushed->nonce, flushed->seq, flushed->nonce}, .rows = flushed->rows};
+  bool same;
+  int rc = colfam_catalog_seal_is(&table->catalog, known->seal, &same, message);
+  if (rc == SQLITE_OK && same) rc = colfam_catalog_read_last(&table->catalog, &snapshot, message);
+  if (rc == SQLITE_OK && same) rc = make_view(table, base, &snapshot, &view, message);
+  kv_view_unref(base);
+  if (rc != SQLITE_OK || !same) return rc;
+  table->meta_old = true;
   *out = kv_view_ref(view);
   colfam_table_set_view(table, view, version);
   return SQLITE_OK;
@@ -102,10 +146,11 @@ int colfam_table_view(struct colfam_table *table, struct kv_view **view, char **
   unsigned version;
   int rc = colfam_table_data_version(table, &version);
   if (rc != SQLITE_OK) return colfam_error(message, rc, "cannot ask for the data version");
-  bool current = table->data_version == version && !table->options_stale &&
-                 !colfam_store_shares_cache(table->store);
+  bool shared = colfam_store_shares_cache(table->store);
+  bool current = table->data_version == version && !table->options_stale && !shared;
   if (current) *view = colfam_cached_view(&table->cached);
-  return *view ? SQLITE_OK : refresh(table, version, view, message);
+  if (!*view && !shared) rc = follow(table, version, view, message);
+  return rc != SQLITE_OK || *view ? rc : refresh(table, version, view, message);
 }
 
 int colfam_table_settle_options(struct colfam_table *table, char **message) {

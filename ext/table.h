@@ -17,6 +17,15 @@
 
 struct colfam_txn;
 
+/* What a snapshot must have for the files of the cached view to be its own: the seal. What this connection
+** itself may have written to shadow tables by hand does not move the seal: then all is read. */
+struct colfam_known {
+  bool sealed; /* else it is not known */
+  uint64_t seal;
+  struct colfam_flushed flushed;
+  int changes; /* sqlite3_total_changes when the view was made */
+};
+
 struct colfam_table {
   struct colfam_conn *conn;
   struct colfam_table *next; /* of the connection */
@@ -30,11 +39,13 @@ struct colfam_table {
   /* The cached view: good while DATA_VERSION is the same (invariant 1, Currency). */
   struct colfam_cached_view cached;
   unsigned data_version;
-  bool writable;      /* as t_cfmeta said last */
-  bool dead_rows;     /* t_cflog may hold rows at or below flushed_seq */
-  bool renamed;       /* the transaction in progress may have renamed it */
-  bool options_stale; /* a command that changed options may be rolled back */
-  int proof;          /* what a commit proves for removals (reclaim.c), noted by xSync */
+  struct colfam_known known; /* of the cached view's manifest */
+  bool meta_old;             /* `options` and `writable` may be those of an earlier snapshot */
+  bool writable;             /* as t_cfmeta said last */
+  bool dead_rows;            /* t_cflog may hold rows at or below flushed_seq */
+  bool renamed;              /* the transaction in progress may have renamed it */
+  bool options_stale;        /* a command that changed options may be rolled back */
+  int proof;                 /* what a commit proves for removals (reclaim.c), noted by xSync */
 };
 
 /* The connection's table of this name, opened when needed (reads t_cfmeta). The vtab joins it. */
@@ -62,6 +73,8 @@ struct kv_batch *colfam_table_batch(struct colfam_table *table); /* borrowed, or
 void colfam_table_set_view(struct colfam_table *table, struct kv_view *view, unsigned data_version);
 /* Forgets the cached view: the next read asks the shadow tables. */
 void colfam_table_forget_view(struct colfam_table *table);
+/* Reads what t_cfmeta says now of options and of who may write, when a view was made without. */
+int colfam_table_read_meta(struct colfam_table *table, char **message);
 /* Inside a write transaction: reads options again after a ROLLBACK TO that may have undone some. The family
 ** follows when the transaction has ended. */
 int colfam_table_settle_options(struct colfam_table *table, char **message);

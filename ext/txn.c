@@ -53,8 +53,11 @@ static int take_base(struct colfam_table *table, struct kv_view **base, char **m
   if (rc != SQLITE_OK) return rc;
   if (fresh) colfam_table_forget_view(table);
   rc = colfam_table_view(table, base, message);
-  if (rc != SQLITE_OK || table->writable) return rc;
+  if (rc != SQLITE_OK) return rc;
+  rc = colfam_table_read_meta(table, message);
+  if (rc == SQLITE_OK && table->writable) return rc;
   kv_view_unref(*base);
+  if (rc != SQLITE_OK) return rc;
   return colfam_error(message, SQLITE_READONLY,
                       "table %s: written by a newer colfam: this library may read it, not write it",
                       table->catalog.label);
@@ -393,6 +396,7 @@ static void advance_view(struct colfam_txn *txn) {
   bool known = colfam_table_data_version(table, &now) == SQLITE_OK;
   if (!txn->row_written && !txn->jobs) return;
   colfam_table_forget_view(table);
+  if (txn->jobs) table->known.sealed = false;
   struct kv_view *next = NULL;
   bool has_row = txn->row_written || (txn->jobs && txn->jobs->takes_batch);
   if (kv_view_advance(txn->base, has_row ? &txn->row : NULL, colfam_work_edit(txn), &next, NULL) !=

@@ -270,6 +270,61 @@ START_TEST(views_of_one_snapshot_replay_the_log_once) {
 }
 END_TEST
 
+static kv_status follow(struct catalog_snapshot *now, struct kv_view *base, struct kv_view **view) {
+  struct kv_log_source source = catalog_source(now);
+  struct kv_snapshot snapshot = now->state;
+  snapshot.files = NULL; /* is not looked at */
+  return kv_view_follow(base, &snapshot, &source, view, NULL);
+}
+
+static kv_status follow_now(struct kv_view *base, struct kv_view **view) {
+  struct catalog_snapshot now;
+  catalog_take(&store.catalog, &now);
+  kv_status status = follow(&now, base, view);
+  catalog_drop(&now);
+  return status;
+}
+
+START_TEST(following_view_has_the_newer_rows_over_the_same_files) {
+  fill();
+  store_flush(&store);
+  struct kv_view *base = kv_view_ref(store.view), *view;
+  store_put(&store, "a", "8");
+  store_commit(&store);
+  ck_assert_int_eq(follow_now(base, &view), KV_OK);
+  ck_assert_str_eq(store_get(&store, view, "a"), "8");
+  ck_assert_str_eq(store_get(&store, base, "a"), "1");
+  ck_assert_uint_eq(kv_view_file_count(view), kv_view_file_count(base));
+  ck_assert_ptr_eq(kv_view_file(view, 0), kv_view_file(base, 0));
+  kv_view_unref(view);
+  store_flush(&store);
+  ck_assert_int_eq(follow_now(base, &view), KV_MISUSE);
+  kv_view_unref(base);
+}
+END_TEST
+
+START_TEST(following_without_memory_changes_nothing) {
+  fill();
+  store_flush(&store);
+  struct kv_view *base = kv_view_ref(store.view), *view;
+  struct catalog_snapshot now;
+  store_put(&store, "a", "8");
+  store_commit(&store);
+  catalog_take(&store.catalog, &now);
+  for (uint64_t n = 1;; n++) {
+    (void)kv_mem_fail_nth(n, 0);
+    kv_status status = follow(&now, base, &view);
+    uint64_t made = kv_mem_fail_nth(0, 0);
+    if (status == KV_OK) kv_view_unref(view);
+    if (made < n) break;
+    ck_assert_int_eq(status, KV_NOMEM);
+    ck_assert_ptr_null(view);
+  }
+  catalog_drop(&now);
+  kv_view_unref(base);
+}
+END_TEST
+
 START_TEST(view_stays_as_it_was_while_the_store_goes_on) {
   fill();
   struct kv_view *old = kv_view_ref(store.view);
@@ -476,6 +531,8 @@ int main(void) {
   tcase_add_test(tests, new_without_memory_leaves_nothing);
   tcase_add_test(tests, failing_source_fails_the_view);
   tcase_add_test(tests, views_of_one_snapshot_replay_the_log_once);
+  tcase_add_test(tests, following_view_has_the_newer_rows_over_the_same_files);
+  tcase_add_test(tests, following_without_memory_changes_nothing);
   tcase_add_test(tests, view_stays_as_it_was_while_the_store_goes_on);
   tcase_add_test(tests, old_snapshot_is_rebuilt_from_its_own_rows);
   tcase_add_test(tests, advanced_view_equals_one_built_anew);
