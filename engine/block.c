@@ -16,6 +16,7 @@
 
 #include <string.h>
 
+#include "apart.h"
 #include "code.h"
 #include "mem.h"
 
@@ -29,7 +30,7 @@
 #define KEY_INFO_BYTES 8
 #define LINE_BYTES 64
 #define AHEAD_LINES 16 /* of a region, asked for before it is walked */
-enum entry_kind { ENTRY_PUT, ENTRY_TOMBSTONE };
+enum entry_kind { ENTRY_PUT, ENTRY_TOMBSTONE, ENTRY_APART };
 
 /* ---- Builder */
 
@@ -87,13 +88,13 @@ static kv_status builder_status(const struct kv_block_builder *builder) {
   return KV_OK;
 }
 
-kv_status kv_block_builder_add(struct kv_block_builder *builder, struct kv_slice key, uint64_t hash,
-                               struct kv_slice value, bool deleted, struct kv_err *err) {
+static kv_status add_entry(struct kv_block_builder *builder, struct kv_slice key, uint64_t hash,
+                           struct kv_slice value, enum entry_kind kind, struct kv_err *err) {
   struct kv_slice last = kv_buf_slice(&builder->last_key);
   if (builder->count && !kv_key_ascends(builder->comparator, last, key)) {
     return kv_fail(err, KV_MISUSE, "block: keys are not ascending at entry %u", builder->count);
   }
-  if (builder->bytes.size > UINT32_MAX || (deleted && value.size)) {
+  if (builder->bytes.size > UINT32_MAX || (kind == ENTRY_TOMBSTONE && value.size)) {
     return kv_fail(err, KV_MISUSE, "block: entry %u does not fit", builder->count);
   }
   size_t shared = kv_slice_shared_prefix(last, key);
@@ -108,8 +109,7 @@ kv_status kv_block_builder_add(struct kv_block_builder *builder, struct kv_slice
   kv_buf_append_u32(&builder->hashes, restart);
   kv_buf_append_varint(&builder->bytes, shared);
   kv_buf_append_varint(&builder->bytes, key.size - shared);
-  kv_buf_append_varint(&builder->bytes,
-                       (uint64_t)value.size << 2 | (deleted ? ENTRY_TOMBSTONE : ENTRY_PUT));
+  kv_buf_append_varint(&builder->bytes, (uint64_t)value.size << 2 | kind);
   if (key.size > shared) {
     kv_buf_append(&builder->bytes, key.data + shared, key.size - shared);
   }
@@ -121,6 +121,16 @@ kv_status kv_block_builder_add(struct kv_block_builder *builder, struct kv_slice
   builder->count++;
   builder->region_entries++;
   return builder_status(builder) ? kv_fail_nomem(err) : KV_OK;
+}
+
+kv_status kv_block_builder_add(struct kv_block_builder *builder, struct kv_slice key, uint64_t hash,
+                               struct kv_slice value, bool deleted, struct kv_err *err) {
+  return add_entry(builder, key, hash, value, deleted ? ENTRY_TOMBSTONE : ENTRY_PUT, err);
+}
+
+kv_status kv_block_builder_add_apart(struct kv_block_builder *builder, struct kv_slice key,
+                                     uint64_t hash, struct kv_slice reference, struct kv_err *err) {
+  return add_entry(builder, key, hash, reference, ENTRY_APART, err);
 }
 
 size_t kv_block_builder_size(const struct kv_block_builder *builder) {
@@ -209,7 +219,7 @@ struct entry {
   uint64_t shared;
   struct kv_slice suffix; /* the key's bytes after the shared ones */
   struct kv_slice value;
-  bool deleted;
+  enum entry_kind kind;
   size_t next; /* offset of the next entry */
 };
 
@@ -243,15 +253,18 @@ static kv_status read_entry(const struct kv_block *block, size_t offset, uint64_
   if (!read_varint(&pos, end, &entry->shared) || !read_varint(&pos, end, &unshared) ||
       !read_varint(&pos, end, &value))
     return bad_entry(offset, err);
-  bool known_kind = (value & 3) == ENTRY_PUT || value == ENTRY_TOMBSTONE;
+  uint64_t kind = value & 3;
+  bool known_kind = kind == ENTRY_PUT || kind == ENTRY_APART || value == ENTRY_TOMBSTONE;
   size_t left = (size_t)(end - pos);
   if (!known_kind || entry->shared > shared_max || unshared > left ||
       value >> 2 > left - (size_t)unshared)
     return bad_entry(offset, err);
   entry->suffix = kv_slice_of(pos, (size_t)unshared);
   entry->value = kv_slice_of(pos + unshared, (size_t)(value >> 2));
-  entry->deleted = (value & 3) == ENTRY_TOMBSTONE;
+  entry->kind = (enum entry_kind)kind;
   entry->next = (size_t)(entry->value.data - block->entries.data) + entry->value.size;
+  struct kv_apart apart;
+  if (kind == ENTRY_APART && !kv_apart_parse(entry->value, &apart)) return bad_entry(offset, err);
   return KV_OK;
 }
 
@@ -322,6 +335,10 @@ static bool is_above(struct kv_slice suffix, struct kv_slice rest, size_t equal)
   return equal < suffix.size && suffix.data[equal] > rest.data[equal];
 }
 
+static const enum kv_block_answer answers[] = {[ENTRY_PUT] = KV_BLOCK_PUT,
+                                               [ENTRY_TOMBSTONE] = KV_BLOCK_DELETED,
+                                               [ENTRY_APART] = KV_BLOCK_APART};
+
 /* Walks one region. `matched` is how many bytes of the wanted key the key before had; that key was
 ** below it. An entry sharing more with the key before is below too; one sharing less is above. Under a
 ** comparator nothing is told by that, but what an entry has in common with the wanted key still is. */
@@ -345,7 +362,7 @@ static kv_status get_in_region(const struct kv_block *block, uint32_t restart, s
       struct kv_slice rest = matched ? kv_slice_of(key.data + matched, key.size - matched) : key;
       size_t more = kv_slice_shared_prefix(entry.suffix, rest);
       if (more == rest.size && more == entry.suffix.size) {
-        *answer = entry.deleted ? KV_BLOCK_DELETED : KV_BLOCK_PUT;
+        *answer = answers[entry.kind];
         *value = entry.value;
         return KV_OK;
       }
@@ -477,7 +494,8 @@ static kv_status cursor_step(struct kv_block_cursor *cursor, struct kv_err *err)
     return kv_fail_nomem(err);
   }
   cursor->value = entry.value;
-  cursor->deleted = entry.deleted;
+  cursor->deleted = entry.kind == ENTRY_TOMBSTONE;
+  cursor->apart = entry.kind == ENTRY_APART;
   cursor->offset = cursor->next_offset;
   cursor->next_offset = entry.next;
   cursor->region_entries++;

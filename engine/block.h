@@ -30,6 +30,9 @@ void kv_block_builder_reset(struct kv_block_builder *builder);
 /* Keys strictly ascending, else KV_MISUSE. hash = kv_hash_key(key). */
 kv_status kv_block_builder_add(struct kv_block_builder *builder, struct kv_slice key, uint64_t hash,
                                struct kv_slice value, bool deleted, struct kv_err *err);
+/* The same with a reference (apart.h) in the value's place. */
+kv_status kv_block_builder_add_apart(struct kv_block_builder *builder, struct kv_slice key,
+                                     uint64_t hash, struct kv_slice reference, struct kv_err *err);
 /* Bytes that finish would give now. */
 size_t kv_block_builder_size(const struct kv_block_builder *builder);
 /* Appends restarts and index; the block is borrowed until reset. */
@@ -55,8 +58,8 @@ struct kv_block kv_block_of_shape(struct kv_slice bytes, uint64_t shape);
 /* That the hash index names restarts only, as lookups of absent keys rely on; for kv_table_verify. */
 kv_status kv_block_check_index(const struct kv_block *block, struct kv_err *err);
 
-enum kv_block_answer { KV_BLOCK_NONE, KV_BLOCK_PUT, KV_BLOCK_DELETED };
-/* *value is borrowed from the block's bytes. */
+enum kv_block_answer { KV_BLOCK_NONE, KV_BLOCK_PUT, KV_BLOCK_DELETED, KV_BLOCK_APART };
+/* *value is borrowed from the block's bytes; for KV_BLOCK_APART it is a reference, a sound one (apart.h). */
 kv_status kv_block_get(const struct kv_block *block, struct kv_slice key, uint64_t hash,
                        enum kv_block_answer *answer, struct kv_slice *value, struct kv_err *err);
 
@@ -84,6 +87,7 @@ struct kv_block_cursor {
   struct kv_buf key;
   struct kv_slice value;
   bool deleted;
+  bool apart; /* the value is a reference, a sound one (apart.h) */
   bool valid;
   size_t offset; /* of the current entry */
   size_t next_offset;

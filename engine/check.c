@@ -9,8 +9,9 @@
 **   every file    opens as the manifest describes it, and kv_table_verify: checksums, order, bounds, counts,
 **                 filter and hash index answers
 **   memtables     keys ascend
-**   row count     what a scan of everything finds, when the count is tracked: a row more would be one whose
-**                 tombstone went before it
+**   references    of key files: to value files that the manifest names
+**   rows          a scan of everything reads every value that is stored apart, and finds as many rows as are
+**                 counted: a row more would be one whose tombstone went before it
 ** Thread rule: as for reads. */
 #include <string.h>
 
@@ -48,6 +49,18 @@ static kv_status settle(struct check *check, uint64_t file, kv_status status,
 
 /* ---- Files */
 
+static kv_status check_references(const struct check *check, const struct kv_table *table,
+                                  struct kv_err *err) {
+  const struct kv_value_uses *uses = kv_table_uses(table);
+  for (size_t i = 0; i < uses->count; i++)
+    if (!kv_layout_value_file(check->view->layout, uses->uses[i].file))
+      return kv_fail(err, KV_CORRUPT,
+                     "table %016llx refers to value file %016llx, which the manifest does not name",
+                     (unsigned long long)kv_table_id(table),
+                     (unsigned long long)uses->uses[i].file);
+  return KV_OK;
+}
+
 /* Opened anew: what this process holds open or in memory may be gone from the disk. */
 static kv_status check_file(struct check *check, const struct kv_file_info *file,
                             struct kv_err *err) {
@@ -59,6 +72,7 @@ static kv_status check_file(struct check *check, const struct kv_file_info *file
                                    kv_family_stats(family), &table, &found);
   if (status == KV_OK) {
     status = kv_table_verify(table, NULL, &found);
+    if (status == KV_OK) status = check_references(check, table, &found);
     kv_table_close(table);
   }
   return settle(check, file->id, status, &found, err);
@@ -111,6 +125,22 @@ static kv_status check_memtable(struct check *check, struct kv_memtable *table,
 
 /* ---- Rows */
 
+/* A value that is stored apart is where its reference says, and its head is what stands beside the key. */
+static kv_status check_value(struct kv_scan *scan, const struct kv_view *view, struct kv_err *err) {
+  struct kv_slice value, head = kv_scan_head(scan);
+  kv_status status = kv_scan_value(scan, &value, err);
+  if (status != KV_OK || head.data == value.data) return status;
+  struct kv_buf wanted;
+  kv_buf_init(&wanted);
+  bool same =
+      kv_family_head(view->family, value, &wanted) && kv_slice_equal(kv_buf_slice(&wanted), head);
+  status = wanted.status ? kv_fail_nomem(err) : KV_OK;
+  if (status == KV_OK && !same)
+    status = kv_fail(err, KV_CORRUPT, "a key has the head of another value");
+  kv_buf_release(&wanted);
+  return status;
+}
+
 static kv_status count_rows(struct kv_view *view, uint64_t *rows, struct kv_err *err) {
   struct kv_scan *scan = NULL;
   const struct kv_bounds everything = {.has_upper = false};
@@ -120,7 +150,8 @@ static kv_status count_rows(struct kv_view *view, uint64_t *rows, struct kv_err 
   status = kv_scan_first(scan, err);
   while (status == KV_OK && kv_scan_valid(scan)) {
     ++*rows;
-    status = kv_scan_next(scan, err);
+    status = check_value(scan, view, err);
+    if (status == KV_OK) status = kv_scan_next(scan, err);
   }
   kv_scan_close(scan);
   return status;

@@ -6,6 +6,8 @@
 **
 **   MERGE   the newest entry of every key goes to the writer. A tombstone goes along only when an older
 **           file, which is no input, may have its key. Outputs are cut by size, so a key is in one file only.
+**           Large values go to a value file, a reference to them stays with the key; references of inputs
+**           are carried over (compact_values.h).
 **   VERIFY  every output is opened and read back whole (kv_table_verifier).
 **   DONE    entries and digest of what was handed to the writers equal those read back.
 **
@@ -20,9 +22,11 @@
 
 #include "compact_pick.h"
 #include "compact_plan.h"
+#include "compact_values.h"
 #include "mem.h"
 #include "merge.h"
 #include "run_iter.h"
+#include "values.h"
 #include "view.h"
 
 #define FILE_BUDGETS 4     /* memtable budgets that an output file holds */
@@ -41,11 +45,16 @@ struct kv_job {
   uint64_t memtable_bytes;
   uint64_t file_bytes_max;
   uint64_t step_bytes_max;
-  bool meets_files;               /* a flush: older files have keys between its own */
-  struct kv_plan plan;            /* of runs; none in a flush */
-  struct kv_iter *input;          /* NULL when there is nothing to do */
-  struct kv_table_writer *writer; /* of the output being written, or NULL */
-  struct kv_digest emitted;       /* what was handed to writers */
+  bool meets_files;    /* a flush: older files have keys between its own */
+  struct kv_plan plan; /* of runs; none in a flush */
+  struct kv_value_plan values;
+  struct kv_value_reader *reader;       /* of values that are written anew, or NULL */
+  struct kv_table_writer *value_writer; /* of the value file being written, or NULL */
+  struct kv_value_uses referred;        /* by the outputs that are finished */
+  struct kv_buf head, reference;        /* of the entry at hand */
+  struct kv_iter *input;                /* NULL when there is nothing to do */
+  struct kv_table_writer *writer;       /* of the output being written, or NULL */
+  struct kv_digest emitted;             /* what was handed to writers */
   struct kv_digest read_back;
   uint64_t bytes_written;
   size_t verified;                    /* outputs read back */
@@ -89,7 +98,8 @@ static bool has_work(const struct kv_job *job) {
   const struct kv_plan *plan = &job->plan;
   if (has_log(job)) return true;
   if (job->kind == KV_JOB_MERGE) return plan->count > 0;
-  return plan->count > 1 || (plan->count == 1 && job->view->layout->sizes[0].tombstones > 0);
+  if (plan->count > 1 || job->values.due) return true;
+  return plan->count == 1 && job->view->layout->sizes[0].tombstones > 0;
 }
 
 static kv_status open_inputs(const struct kv_job *job, struct kv_iter **inputs, size_t *count,
@@ -147,7 +157,8 @@ static kv_status check_writer(struct kv_sst *file, struct kv_err *err) {
 static kv_status list_removed(struct kv_job *job, struct kv_err *err) {
   const struct kv_plan *plan = &job->plan;
   kv_status status = KV_OK;
-  job->edit.removed = kv_alloc(kv_plan_files(plan), sizeof *job->edit.removed);
+  size_t removed_max = kv_plan_files(plan) + job->view->layout->value_count;
+  job->edit.removed = kv_alloc(removed_max, sizeof *job->edit.removed);
   if (!job->edit.removed) return kv_fail_nomem(err);
   for (size_t i = 0; i < plan->count; i++) {
     const struct kv_run *part = &plan->parts[i];
@@ -159,9 +170,10 @@ static kv_status list_removed(struct kv_job *job, struct kv_err *err) {
   return status;
 }
 
-/* Room for one more output, made before its file is, so that no file is ever without its record. */
+/* Room for two more outputs, of keys and of values, made before their files are, so that no file is ever
+** without its record. */
 static kv_status reserve_added(struct kv_job *job, struct kv_err *err) {
-  if (job->edit.added_count < job->added_capacity) return KV_OK;
+  if (job->edit.added_count + 2 <= job->added_capacity) return KV_OK;
   size_t capacity = job->added_capacity ? 2 * job->added_capacity : 4;
   struct kv_file_info *added = kv_realloc(job->edit.added, capacity, sizeof *added);
   if (!added) return kv_fail_nomem(err);
@@ -183,55 +195,141 @@ static struct kv_open_files *open_files(const struct kv_job *job) {
   return kv_cache_files(kv_family_cache(job->view->family));
 }
 
-static kv_status begin_file(struct kv_job *job, struct kv_err *err) {
+static kv_status begin_file(struct kv_job *job, bool holds_values, struct kv_err *err) {
   kv_status status = reserve_added(job, err);
-  if (status == KV_OK) status = kv_table_writer_new(&job->config, &job->writer, err);
+  if (status != KV_OK) return status;
+  struct kv_table_config config = job->config;
+  if (!holds_values) return kv_table_writer_new(&config, &job->writer, err);
+  config.holds_values = true;
+  config.filter_bits = 0;
+  return kv_table_writer_new(&config, &job->value_writer, err);
+}
+
+static kv_status add_referred(struct kv_job *job, struct kv_err *err) {
+  const struct kv_value_uses *uses = kv_table_writer_uses(job->writer);
+  kv_status status = KV_OK;
+  for (size_t i = 0; i < uses->count && status == KV_OK; i++)
+    status = kv_value_uses_add(&job->referred, uses->uses[i], err);
   return status;
 }
 
-static kv_status finish_file(struct kv_job *job, struct kv_err *err) {
+/* The job's writer or value_writer. */
+static kv_status finish_file(struct kv_job *job, struct kv_table_writer **writer,
+                             struct kv_err *err) {
+  bool holds_values = writer == &job->value_writer;
   struct kv_file_info *info = &job->edit.added[job->edit.added_count];
   struct kv_digest digest = {0, 0};
   kv_file_info_init(info);
-  kv_status status = kv_table_writer_finish(job->writer, info, &digest, err);
+  kv_status status = holds_values ? KV_OK : add_referred(job, err);
+  if (status == KV_OK) status = kv_table_writer_finish(*writer, info, &digest, err);
   if (status != KV_OK) {
     kv_file_info_release(info);
     return status;
   }
-  info->level = job->plan.level;
+  info->level = holds_values ? KV_LEVEL_VALUES : job->plan.level;
   info->seq = job->seq;
-  job->handles[job->edit.added_count++] = kv_table_writer_take_file(job->writer);
+  job->handles[job->edit.added_count++] = kv_table_writer_take_file(*writer);
   kv_open_files_hold(open_files(job));
-  job->bytes_written += info->bytes;
+  if (!holds_values) job->bytes_written += info->bytes;
   kv_stats_add(kv_family_stats(job->view->family),
                job->kind == KV_JOB_FLUSH ? KV_STAT_FLUSH_BYTES : KV_STAT_COMPACT_BYTES_WRITTEN,
                info->bytes);
-  kv_table_writer_free(job->writer);
-  job->writer = NULL;
+  kv_table_writer_free(*writer);
+  *writer = NULL;
   return KV_OK;
+}
+
+/* A file that is as large as it may be ends here. */
+static kv_status cut_file(struct kv_job *job, struct kv_table_writer **writer, struct kv_err *err) {
+  if (kv_table_writer_bytes(*writer) < job->file_bytes_max) return KV_OK;
+  return finish_file(job, writer, err);
+}
+
+/* What goes to the writer for a key. */
+struct output {
+  struct kv_slice key;
+  struct kv_slice value; /* or a reference: */
+  bool apart;
+  bool deleted;
+};
+
+static kv_status write_entry(struct kv_table_writer *writer, const struct output *output,
+                             struct kv_err *err) {
+  if (output->apart) return kv_table_writer_add_apart(writer, output->key, output->value, err);
+  return kv_table_writer_add(writer, output->key, output->value, output->deleted, err);
 }
 
 /* What the writer takes for misuse is then the input's fault: its blocks are checked one by one, not the
 ** order of all their keys. */
-static kv_status add_to_file(struct kv_job *job, const struct kv_iter *entry, struct kv_err *err) {
+static kv_status add_to_file(struct kv_job *job, struct kv_table_writer *writer,
+                             const struct output *output, struct kv_err *err) {
   struct kv_err inner;
-  kv_status status =
-      kv_table_writer_add(job->writer, entry->key, entry->value, entry->deleted, &inner);
+  kv_status status = write_entry(writer, output, &inner);
   if (status == KV_MISUSE)
     return kv_fail(err, KV_CORRUPT, "input of the %s up to commit %llu: %s", kind_name(job),
                    (unsigned long long)job->edit.flushed_seq, inner.text);
-  if (status != KV_OK && err) *err = inner;
+  if (status == KV_OK)
+    kv_digest_add(&job->emitted, output->key, output->value, output->deleted || output->apart);
+  else if (status != KV_MISUSE && err)
+    *err = inner;
   return status;
 }
 
-static kv_status emit(struct kv_job *job, const struct kv_iter *entry, struct kv_err *err) {
+/* ---- Values apart */
+
+/* Whether a value that is stored apart is to be read: its file is mostly dead, or everything is written
+** anew and it would not be stored apart today. */
+static bool is_brought_back(const struct kv_job *job, const struct kv_apart *apart) {
+  if (kv_value_plan_rewrites(&job->values, apart->file)) return true;
+  uint32_t limit = job->config.value_bytes;
+  return job->kind == KV_JOB_COMPACT && (!limit || apart->size <= limit);
+}
+
+static kv_status bring_back(struct kv_job *job, struct output *output, struct kv_err *err) {
+  struct kv_apart apart;
+  if (!kv_apart_parse(output->value, &apart) || !is_brought_back(job, &apart)) return KV_OK;
   kv_status status = KV_OK;
-  if (!job->writer) status = begin_file(job, err);
-  if (status == KV_OK) status = add_to_file(job, entry, err);
+  if (!job->reader) status = kv_value_reader_new(job->view->layout, &job->reader, err);
+  if (status == KV_OK)
+    status = kv_value_reader_get(job->reader, output->key, &apart, &output->value, err);
+  output->apart = false;
+  kv_stats_add(kv_family_stats(job->view->family), KV_STAT_COMPACT_BYTES_READ, apart.size);
+  return status;
+}
+
+/* The head of a value that is to be stored apart, into job->head; false when it stays with its key. */
+static bool cut_head(struct kv_job *job, struct kv_slice value) {
+  uint32_t limit = job->config.value_bytes;
+  if (!limit || value.size <= limit) return false;
+  kv_buf_clear(&job->head);
+  return kv_family_head(job->view->family, value, &job->head) && job->head.size < value.size;
+}
+
+/* The value goes to the value file, and a reference takes its place. */
+static kv_status store_apart(struct kv_job *job, struct output *output, struct kv_err *err) {
+  kv_status status = KV_OK;
+  if (job->head.status) return kv_fail_nomem(err);
+  if (!job->value_writer) status = begin_file(job, true, err);
+  if (status == KV_OK) status = add_to_file(job, job->value_writer, output, err);
   if (status != KV_OK) return status;
-  kv_digest_add(&job->emitted, entry->key, entry->value, entry->deleted);
-  if (kv_table_writer_bytes(job->writer) < job->file_bytes_max) return KV_OK;
-  return finish_file(job, err);
+  struct kv_apart apart = {kv_table_writer_id(job->value_writer), output->value.size,
+                           kv_buf_slice(&job->head)};
+  kv_buf_clear(&job->reference);
+  kv_apart_append(&job->reference, &apart);
+  if (job->reference.status) return kv_fail_nomem(err);
+  output->value = kv_buf_slice(&job->reference);
+  output->apart = true;
+  return cut_file(job, &job->value_writer, err);
+}
+
+static kv_status emit(struct kv_job *job, const struct kv_iter *entry, struct kv_err *err) {
+  struct output output = {entry->key, entry->value, entry->apart, entry->deleted};
+  kv_status status = output.apart ? bring_back(job, &output, err) : KV_OK;
+  if (status == KV_OK && !output.apart && cut_head(job, output.value))
+    status = store_apart(job, &output, err);
+  if (status == KV_OK && !job->writer) status = begin_file(job, false, err);
+  if (status == KV_OK) status = add_to_file(job, job->writer, &output, err);
+  return status == KV_OK ? cut_file(job, &job->writer, err) : status;
 }
 
 /* Whether a file that is older than the output, and no input, may have the key. */
@@ -247,7 +345,11 @@ static kv_status end_of_input(struct kv_job *job, struct kv_err *err) {
     if (err) *err = job->input->err;
     return job->input->status;
   }
-  kv_status status = job->writer ? finish_file(job, err) : KV_OK;
+  kv_status status = job->writer ? finish_file(job, &job->writer, err) : KV_OK;
+  if (status == KV_OK && job->value_writer) status = finish_file(job, &job->value_writer, err);
+  if (status == KV_OK)
+    job->edit.removed_count += kv_value_plan_dead(&job->values, job->view->layout, &job->referred,
+                                                  job->edit.removed + job->edit.removed_count);
   kv_iter_free(job->input);
   job->input = NULL;
   kv_batch_unref(job->batch);
@@ -346,6 +448,7 @@ static void place_flush(struct kv_job *job, const struct kv_layout *layout) {
   uint32_t level = kv_level_for(job->memtable_bytes, job->bytes_written);
   uint32_t deepest = layout->run_count ? layout->runs[layout->run_count - 1].level : 0;
   for (size_t i = 0; i < job->edit.added_count; i++) {
+    if (added[i].level == KV_LEVEL_VALUES) continue;
     added[i].level = stays ? 0 : level > deepest ? level : deepest;
     added[i].seq = stays ? job->seq : oldest_young_seq(layout, job->seq);
   }
@@ -353,7 +456,8 @@ static void place_flush(struct kv_job *job, const struct kv_layout *layout) {
 
 static void place_compaction(struct kv_job *job) {
   uint32_t level = kv_level_for(job->memtable_bytes, job->bytes_written);
-  for (size_t i = 0; i < job->edit.added_count; i++) job->edit.added[i].level = level;
+  for (size_t i = 0; i < job->edit.added_count; i++)
+    if (job->edit.added[i].level != KV_LEVEL_VALUES) job->edit.added[i].level = level;
 }
 
 static void place(struct kv_job *job, const struct kv_view *view) {
@@ -401,6 +505,7 @@ static void set_config(struct kv_job *job) {
   job->config.compression_level = options.compression_level;
   job->config.filter_bits = options.filter_bits;
   job->config.block_bytes = options.block_bytes;
+  job->config.value_bytes = options.value_bytes;
   job->memtable_bytes = options.memtable_bytes;
 }
 
@@ -434,7 +539,7 @@ static uint64_t larger(uint64_t a, uint64_t b) {
 ** its lock until the job's end, so there are not many. */
 static void set_file_bytes(struct kv_job *job) {
   uint64_t input = input_bytes(job);
-  uint64_t total = input;
+  uint64_t total = input + job->view->layout->value_file_bytes;
   for (size_t i = 0; i < job->view->run_count; i++) total += job->view->layout->sizes[i].bytes;
   job->file_bytes_max = larger(FILE_BUDGETS * job->memtable_bytes, total / FILES_AT_MOST);
   job->file_bytes_max = larger(job->file_bytes_max, input / kv_open_files_limit(open_files(job)));
@@ -511,8 +616,20 @@ static kv_status job_begin(struct kv_job *made, kv_status planned, const struct 
   return status;
 }
 
+static kv_status plan_values(struct kv_job *job, struct kv_err *err) {
+  bool thorough = job->kind == KV_JOB_COMPACT;
+  return kv_value_plan_make(&job->values, job->view->layout, &job->plan, thorough, err);
+}
+
 static kv_status plan_merge(struct kv_job *job, const struct kv_pick *pick, struct kv_err *err) {
-  return kv_plan_pick(&job->plan, job->view->layout, pick, FILE_BUDGETS * job->memtable_bytes, err);
+  kv_status status =
+      kv_plan_pick(&job->plan, job->view->layout, pick, FILE_BUDGETS * job->memtable_bytes, err);
+  return status == KV_OK ? plan_values(job, err) : status;
+}
+
+static kv_status plan_compaction(struct kv_job *job, struct kv_err *err) {
+  kv_status status = kv_plan_all(&job->plan, job->view->layout, err);
+  return status == KV_OK ? plan_values(job, err) : status;
 }
 
 kv_status kv_job_new_pick(struct kv_view *view, const struct kv_pick *pick, struct kv_job **job,
@@ -535,7 +652,7 @@ static kv_status make_plan(struct kv_job *job, struct kv_err *err) {
       pick = pick_of(job->view);
       return plan_merge(job, &pick, err);
     case KV_JOB_COMPACT:
-      return kv_plan_all(&job->plan, job->view->layout, err);
+      return plan_compaction(job, err);
     case KV_JOB_FLUSH:
       break;
   }
@@ -579,11 +696,18 @@ static bool same_flushed(const struct kv_view *a, const struct kv_view *b) {
   return was->flushed_seq == is->flushed_seq && was->flushed_nonce == is->flushed_nonce;
 }
 
+/* Value files that go with the edit are still named: no other job has found them dead. */
+static bool has_dead_values(const struct kv_job *job, const struct kv_layout *now) {
+  for (size_t i = kv_plan_files(&job->plan); i < job->edit.removed_count; i++)
+    if (!kv_layout_value_file(now, job->edit.removed[i])) return false;
+  return true;
+}
+
 /* Runs that were flushed meanwhile are newer than all that a merge has read. */
 static bool merge_fits(const struct kv_job *job, const struct kv_layout *now) {
   const struct kv_plan *plan = &job->plan;
   if (plan->count == 0) return true;
-  return kv_plan_is_live(plan, now) &&
+  return kv_plan_is_live(plan, now) && has_dead_values(job, now) &&
          !kv_edit_overlaps(&job->edit, now, plan->parts[0].level + 1, plan->level);
 }
 
@@ -592,7 +716,9 @@ bool kv_job_fits(const struct kv_job *job, const struct kv_view *view) {
   if (!same_flushed(job->view, view)) return false;
   if (job->edit.flushed_seq > view->log.state.last_seq) return false;
   if (job->kind == KV_JOB_FLUSH || !has_work(job)) return true;
-  return job->edit.removed_count == view->file_count && kv_plan_is_live(&job->plan, view->layout);
+  const struct kv_layout *now = view->layout;
+  return kv_plan_files(&job->plan) == now->file_count - now->value_count &&
+         kv_plan_is_live(&job->plan, now) && has_dead_values(job, now);
 }
 
 const struct kv_edit *kv_job_edit(const struct kv_job *job) {
@@ -620,7 +746,13 @@ static void unlink_outputs(struct kv_job *job) {
 
 void kv_job_free(struct kv_job *job) {
   if (!job) return;
-  if (job->writer) kv_table_writer_free(job->writer);
+  kv_table_writer_free(job->writer);
+  kv_table_writer_free(job->value_writer);
+  kv_value_reader_free(job->reader);
+  kv_value_plan_release(&job->values);
+  kv_value_uses_release(&job->referred);
+  kv_buf_release(&job->head);
+  kv_buf_release(&job->reference);
   close_output(job);
   kv_iter_free(job->input);
   if (!job->files_kept) unlink_outputs(job);

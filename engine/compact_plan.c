@@ -11,6 +11,13 @@ static uint64_t run_bytes(const struct kv_run *run) {
   return bytes;
 }
 
+bool kv_plan_reads(const struct kv_plan *plan, const struct kv_sst *file) {
+  for (size_t i = 0; i < plan->count; i++)
+    if (kv_run_find(&plan->parts[i], kv_buf_slice(&kv_sst_info(file)->smallest)) == file)
+      return true;
+  return false;
+}
+
 size_t kv_plan_files(const struct kv_plan *plan) {
   size_t files = 0;
   for (size_t i = 0; i < plan->count; i++) files += plan->parts[i].file_count;
@@ -196,7 +203,8 @@ bool kv_edit_overlaps(const struct kv_edit *edit, const struct kv_layout *layout
     const struct kv_run *run = &layout->runs[i];
     if (run->level < from || run->level > to) continue;
     for (size_t j = 0; j < edit->added_count; j++)
-      if (file_overlaps(edit, &edit->added[j], run)) return true;
+      if (edit->added[j].level != KV_LEVEL_VALUES && file_overlaps(edit, &edit->added[j], run))
+        return true;
   }
   return false;
 }

@@ -24,6 +24,8 @@ kv_status kv_plan_pick(struct kv_plan *plan, const struct kv_layout *layout,
 /* Every run, whole. */
 kv_status kv_plan_all(struct kv_plan *plan, const struct kv_layout *layout, struct kv_err *err);
 
+/* Whether the file is one of those that are read. */
+bool kv_plan_reads(const struct kv_plan *plan, const struct kv_sst *file);
 size_t kv_plan_files(const struct kv_plan *plan);
 uint64_t kv_plan_bytes(const struct kv_plan *plan);
 uint64_t kv_plan_entries(const struct kv_plan *plan);

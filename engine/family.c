@@ -25,6 +25,7 @@ struct kv_family {
   struct kv_stats stats;
   struct kv_log *log;
   struct kv_cache *cache;
+  kv_head_fn head;
   struct kv_mutex *lock;
   struct kv_options options; /* as set last */
   struct kv_sst **files;     /* sorted by id */
@@ -44,8 +45,11 @@ struct kv_sst {
 };
 
 void kv_options_default(struct kv_options *options) {
-  *options = (struct kv_options){
-      .compression_level = 3, .filter_bits = 10, .block_bytes = 16384, .memtable_bytes = 4194304};
+  *options = (struct kv_options){.compression_level = 3,
+                                 .filter_bits = 10,
+                                 .block_bytes = 16384,
+                                 .memtable_bytes = 4194304,
+                                 .value_bytes = 4096};
 }
 
 static kv_status check_options(const struct kv_options *options, struct kv_err *err) {
@@ -59,6 +63,8 @@ static kv_status check_options(const struct kv_options *options, struct kv_err *
   if (options->memtable_bytes < 16384 || options->memtable_bytes > 1073741824)
     return kv_fail(err, KV_MISUSE, "memtable_bytes %llu is not in 16384..1073741824",
                    (unsigned long long)options->memtable_bytes);
+  if (options->value_bytes > 1048576)
+    return kv_fail(err, KV_MISUSE, "value_bytes %u is not in 0..1048576", options->value_bytes);
   return KV_OK;
 }
 
@@ -104,6 +110,7 @@ static kv_status family_init(struct kv_family *family, const struct kv_family_co
   family->refs = 1;
   family->env = config->env;
   family->options = config->options;
+  family->head = config->head;
   kv_buf_init(&family->dir);
   kv_buf_init(&family->like_path);
   kv_buf_init(&family->path);
@@ -176,6 +183,10 @@ const struct kv_comparator *kv_family_comparator(const struct kv_family *family)
 
 struct kv_cache *kv_family_cache(struct kv_family *family) {
   return family->cache;
+}
+
+bool kv_family_head(const struct kv_family *family, struct kv_slice value, struct kv_buf *head) {
+  return !family->head || family->head(value, head);
 }
 
 /* ---- The file set. All under family->lock. */

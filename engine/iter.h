@@ -24,6 +24,7 @@ struct kv_iter {
   const struct kv_iter_ops *ops;
   bool valid;
   bool deleted; /* the entry is a tombstone: value is empty */
+  bool apart;   /* value is a reference to it (apart.h) */
   struct kv_slice key;
   struct kv_slice value;
   kv_status status;

@@ -37,9 +37,14 @@ struct kv_options {
   int filter_bits;         /* 0..20 bits a key; 0 = no filter */
   uint32_t block_bytes;    /* 1024..1048576 */
   uint64_t memtable_bytes; /* 16384..1073741824: the log budget; jobs and callers rotate by it */
+  uint32_t value_bytes;    /* 0..1048576: files keep larger values apart from keys; 0 = none */
 };
 /* The defaults of the SQL options. */
 void kv_options_default(struct kv_options *options);
+
+/* What of a value is to stand beside the key when the value is stored apart: appends it to `head`, shorter
+** than the value. false: such a value stays with its key. For any bytes, from any thread. */
+typedef bool (*kv_head_fn)(struct kv_slice value, struct kv_buf *head);
 
 struct kv_family_config {
   struct kv_env *env;    /* borrowed, outlives the family */
@@ -49,6 +54,7 @@ struct kv_family_config {
   struct kv_options options;
   struct kv_cache *cache;                 /* takes a reference */
   const struct kv_comparator *comparator; /* the order of keys; NULL: bytewise. Takes a reference */
+  kv_head_fn head;                        /* NULL: nothing of a value stands beside its key */
 };
 
 struct kv_family;
@@ -117,7 +123,8 @@ uint64_t kv_view_gen_bytes(const struct kv_view *view); /* encoded bytes of that
 uint64_t kv_view_log_bytes(const struct kv_view *view);
 bool kv_view_names_file(const struct kv_view *view, uint64_t id);
 size_t kv_view_file_count(const struct kv_view *view);
-/* Newest run first, files of a run in key order. Borrowed from the view. */
+/* Newest run first, files of a run in key order; then the value files, whose level is KV_LEVEL_VALUES.
+** Borrowed from the view. */
 const struct kv_file_info *kv_view_file(const struct kv_view *view, size_t index);
 /* Raw bytes of the keys and values in it, before compression; opens the file when not yet touched. */
 kv_status kv_view_file_raw_bytes(struct kv_view *view, size_t index, uint64_t *raw,
@@ -133,6 +140,7 @@ uint64_t kv_view_entries_estimate(const struct kv_view *view);
 struct kv_value {
   bool found;
   struct kv_slice bytes; /* borrowed from the owners below until release */
+  bool apart;            /* bytes are a reference; only kv_get_head leaves it so */
   struct kv_view *view;
   struct kv_batch *batch;
   struct kv_cache_entry *pin;
@@ -140,6 +148,12 @@ struct kv_value {
 void kv_value_release(struct kv_value *value);
 kv_status kv_get(struct kv_view *view, struct kv_batch *batch, struct kv_slice key,
                  struct kv_value *value, struct kv_err *err);
+/* The same without reading a value that is stored apart; kv_value_load reads it, for the same key. */
+kv_status kv_get_head(struct kv_view *view, struct kv_batch *batch, struct kv_slice key,
+                      struct kv_value *value, struct kv_err *err);
+kv_status kv_value_load(struct kv_value *value, struct kv_slice key, struct kv_err *err);
+/* What is at hand of it: the value, or its head (kv_head_fn). */
+struct kv_slice kv_value_head(const struct kv_value *value);
 
 /* The answers of a multi-get: one owner object, values pinned, not copied. */
 struct kv_result;
@@ -158,7 +172,13 @@ struct kv_request {
 /* Several families at once, each at its view: all requests or none. Keys are numbered over all of them. */
 kv_status kv_multi_get_many(const struct kv_request *requests, size_t n, struct kv_result **result,
                             struct kv_err *err);
-/* Whether keys[index] was found, and its value, borrowed until free. */
+/* kv_multi_get without reading values that are stored apart; kv_result_load reads these, in grouped reads, for
+** the same keys. */
+kv_status kv_multi_get_heads(struct kv_view *view, struct kv_batch *batch,
+                             const struct kv_slice *keys, size_t n, struct kv_result **result,
+                             struct kv_err *err);
+kv_status kv_result_load(struct kv_result *result, const struct kv_slice *keys, struct kv_err *err);
+/* Whether keys[index] was found, and its value, or its head when that was not loaded; borrowed until free. */
 bool kv_result_found(const struct kv_result *result, size_t index, struct kv_slice *value);
 void kv_result_free(struct kv_result *result);
 
@@ -227,8 +247,11 @@ kv_status kv_scan_seek(struct kv_scan *scan, struct kv_slice key, struct kv_err 
 kv_status kv_scan_next(struct kv_scan *scan, struct kv_err *err);
 kv_status kv_scan_prev(struct kv_scan *scan, struct kv_err *err);
 bool kv_scan_valid(const struct kv_scan *scan);
-struct kv_slice kv_scan_key(const struct kv_scan *scan);   /* borrowed until the next move */
-struct kv_slice kv_scan_value(const struct kv_scan *scan); /* likewise */
+struct kv_slice kv_scan_key(const struct kv_scan *scan); /* borrowed until the next move */
+/* What is at hand of the value without reading one that is stored apart: all of it, or its head; likewise. */
+struct kv_slice kv_scan_head(const struct kv_scan *scan);
+/* The value, read when it is stored apart; likewise. */
+kv_status kv_scan_value(struct kv_scan *scan, struct kv_slice *value, struct kv_err *err);
 
 /* ---- Jobs (invariant 3: optimistic; the caller publishes the edit) */
 

@@ -123,6 +123,24 @@ static kv_status add_file(struct kv_layout *layout, const struct kv_file_info *i
   return status;
 }
 
+struct kv_sst *kv_layout_value_file(const struct kv_layout *layout, uint64_t id) {
+  size_t low = 0, high = layout->value_count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    uint64_t found = kv_sst_info(layout->values[middle])->id;
+    if (found == id) return layout->values[middle];
+    if (found < id)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return NULL;
+}
+
+static bool holds_values(const struct kv_file_info *file) {
+  return file->level == KV_LEVEL_VALUES;
+}
+
 /* Whether two files belong to one run: less than, equal to or greater than 0, the newer run first. */
 static int compare_runs(const struct kv_file_info *a, const struct kv_file_info *b) {
   if (a->level != b->level) return a->level < b->level ? -1 : 1;
@@ -130,12 +148,13 @@ static int compare_runs(const struct kv_file_info *a, const struct kv_file_info 
   return a->seq > b->seq ? -1 : 1;
 }
 
-/* Runs newest first, files of a run by key. */
+/* Runs newest first, files of a run by key; value files, which are the deepest, by id. */
 static int compare_files(const void *left, const void *right) {
   const struct kv_file_info *a = kv_sst_info(*(struct kv_sst *const *)left);
   const struct kv_file_info *b = kv_sst_info(*(struct kv_sst *const *)right);
   int runs = compare_runs(a, b);
   if (runs != 0) return runs;
+  if (holds_values(a)) return a->id < b->id ? -1 : a->id > b->id;
   return kv_key_compare(kv_sst_comparator(*(struct kv_sst *const *)left),
                         kv_buf_slice(&a->smallest), kv_buf_slice(&b->smallest));
 }
@@ -181,6 +200,18 @@ static kv_status check_depth(const struct kv_file_info *young, const struct kv_f
                  (unsigned long long)young->id, (unsigned long long)young->seq);
 }
 
+static kv_status add_value_file(struct kv_layout *layout, size_t file,
+                                const struct kv_file_info *info, struct kv_err *err) {
+  if (layout->value_count == 0)
+    layout->values = layout->files + file;
+  else if (kv_sst_info(layout->files[file - 1])->id == info->id)
+    return kv_fail(err, KV_CORRUPT, "manifest: file %016llx is named twice",
+                   (unsigned long long)info->id);
+  layout->value_count++;
+  layout->value_file_bytes += info->bytes;
+  return KV_OK;
+}
+
 static void begin_run(struct kv_layout *layout, size_t file, const struct kv_file_info *info) {
   layout->runs[layout->run_count] =
       (struct kv_run){.files = layout->files + file,
@@ -214,6 +245,10 @@ static kv_status arrange(struct kv_layout *layout, uint64_t last_seq, struct kv_
     const struct kv_file_info *file = kv_sst_info(layout->files[i]);
     bool same_run = before && compare_runs(before, file) == 0;
     status = check_file(by, file, last_seq, err);
+    if (holds_values(file)) {
+      if (status == KV_OK) status = add_value_file(layout, i, file, err);
+      continue;
+    }
     if (status == KV_OK && same_run) status = check_pair(by, before, file, err);
     if (file->level == 0) young = file;
     if (status == KV_OK && young && file->level) status = check_depth(young, file, err);

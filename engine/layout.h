@@ -67,8 +67,13 @@ struct kv_layout {
   struct kv_sst **files; /* all, in run order; the runs point into it and into: */
   struct kv_run_fence *fences;
   size_t file_count;
-  uint64_t entries;
+  struct kv_sst **values; /* the value files, the last of `files`, by id */
+  size_t value_count;
+  uint64_t value_file_bytes; /* of these */
+  uint64_t entries;          /* of the others */
 };
+/* NULL when there is none of that id. */
+struct kv_sst *kv_layout_value_file(const struct kv_layout *layout, uint64_t id);
 /* KV_CORRUPT when the manifest contradicts itself (files of one run overlap, a file above last_seq, an id
 ** twice). The family is borrowed and must outlive the layout. */
 kv_status kv_layout_new(struct kv_family *family, const struct kv_file_info *files, size_t count,

@@ -63,6 +63,7 @@ static void show(struct merge *merge) {
   base->key = top->key;
   base->value = top->value;
   base->deleted = top->deleted;
+  base->apart = top->apart;
 }
 
 /* Builds the heap from wherever the sources stand now. */

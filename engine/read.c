@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "hash.h"
+#include "values.h"
 
 /* ---- Places */
 
@@ -97,12 +98,30 @@ static void hold(struct kv_value *value, struct kv_view *view, struct kv_batch *
   value->pin = pin;
 }
 
+kv_status kv_value_load(struct kv_value *value, struct kv_slice key, struct kv_err *err) {
+  if (!value->apart) return KV_OK;
+  struct kv_cache_entry *pin = NULL;
+  struct kv_slice bytes;
+  kv_status status = kv_values_get(value->view->layout, key, value->bytes, &bytes, &pin, err);
+  if (status != KV_OK) return status;
+  kv_cache_unpin(value->pin);
+  value->bytes = bytes;
+  value->pin = pin;
+  value->apart = false;
+  return KV_OK;
+}
+
+struct kv_slice kv_value_head(const struct kv_value *value) {
+  return value->apart ? kv_apart_head(value->bytes) : value->bytes;
+}
+
 /* From lookup->run on. */
 static kv_status get_from_runs(struct kv_view *view, struct kv_lookup *lookup,
                                struct kv_value *value, struct kv_err *err) {
   kv_status status = kv_read_runs(view, lookup, KV_LOOKUP_VALUE, err);
   if (status == KV_OK && lookup->answer == KV_TABLE_PUT)
     hold(value, view, NULL, lookup->value, lookup->pin);
+  value->apart = value->found && lookup->apart;
   return status;
 }
 
@@ -116,11 +135,24 @@ kv_status kv_read_get(struct kv_view *view, struct kv_batch *batch, struct kv_sl
   return get_from_runs(view, &lookup, value, err);
 }
 
-kv_status kv_get(struct kv_view *view, struct kv_batch *batch, struct kv_slice key,
-                 struct kv_value *value, struct kv_err *err) {
+kv_status kv_get_head(struct kv_view *view, struct kv_batch *batch, struct kv_slice key,
+                      struct kv_value *value, struct kv_err *err) {
   kv_value_release(value);
   kv_stats_add(kv_family_stats(view->family), KV_STAT_GETS, 1);
   return kv_read_get(view, batch, key, value, err);
+}
+
+/* A head that was got with `status` becomes the whole value. */
+static kv_status complete(kv_status status, struct kv_slice key, struct kv_value *value,
+                          struct kv_err *err) {
+  if (status == KV_OK) status = kv_value_load(value, key, err);
+  if (status != KV_OK) kv_value_release(value);
+  return status;
+}
+
+kv_status kv_get(struct kv_view *view, struct kv_batch *batch, struct kv_slice key,
+                 struct kv_value *value, struct kv_err *err) {
+  return complete(kv_get_head(view, batch, key, value, err), key, value, err);
 }
 
 kv_status kv_get_resume(struct kv_view *view, struct kv_slice key, struct kv_resume resume,
@@ -129,5 +161,5 @@ kv_status kv_get_resume(struct kv_view *view, struct kv_slice key, struct kv_res
       .key = key, .hash = kv_hash_key(key), .run = resume.run, .passed = true};
   kv_value_release(value);
   kv_stats_add(kv_family_stats(view->family), KV_STAT_GETS, 1);
-  return get_from_runs(view, &lookup, value, err);
+  return complete(get_from_runs(view, &lookup, value, err), key, value, err);
 }

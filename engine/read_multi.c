@@ -9,11 +9,13 @@
 #include "hash.h"
 #include "mem.h"
 #include "read_inside.h"
+#include "values.h"
 
 struct kv_answer {
   struct kv_slice value;
   struct kv_cache_entry *pin;
   bool found;
+  bool apart; /* the value is a reference */
 };
 
 /* What keeps the bytes of one request's answers. */
@@ -63,7 +65,7 @@ static kv_status result_new(const struct kv_request *requests, size_t n, size_t 
 
 bool kv_result_found(const struct kv_result *result, size_t index, struct kv_slice *value) {
   const struct kv_answer *answer = &result->answers[index];
-  if (value) *value = answer->value;
+  if (value) *value = answer->apart ? kv_apart_head(answer->value) : answer->value;
   return answer->found;
 }
 
@@ -139,7 +141,8 @@ static size_t make_lookups(const struct kv_request *request, const struct asked 
 
 static struct kv_answer answer_of(const struct kv_lookup *lookup) {
   if (lookup->answer != KV_TABLE_PUT) return (struct kv_answer){.found = false};
-  return (struct kv_answer){.value = lookup->value, .pin = lookup->pin, .found = true};
+  return (struct kv_answer){
+      .value = lookup->value, .pin = lookup->pin, .found = true, .apart = lookup->apart};
 }
 
 /* To the positions of the keys; the pins go over to the answers. */
@@ -187,7 +190,8 @@ static kv_status get_single(const struct kv_request *request, struct kv_answer *
   memset(&value, 0, sizeof value);
   kv_status status = kv_read_get(request->view, request->batch, request->keys[0], &value, err);
   if (status == KV_OK && value.found) {
-    *answer = (struct kv_answer){.value = value.bytes, .pin = value.pin, .found = true};
+    *answer = (struct kv_answer){
+        .value = value.bytes, .pin = value.pin, .found = true, .apart = value.apart};
     value.pin = NULL;
   }
   kv_value_release(&value);
@@ -203,10 +207,44 @@ static kv_status answer_request(const struct kv_request *request, struct kv_answ
   return request->count == 1 ? get_single(request, answers, err) : get_many(request, answers, err);
 }
 
+/* ---- Values apart */
+
+static size_t count_apart(const struct kv_answer *answers, size_t n) {
+  size_t count = 0;
+  for (size_t i = 0; i < n; i++) count += answers[i].apart;
+  return count;
+}
+
+static void gather_asks(const struct kv_answer *answers, const struct kv_slice *keys, size_t n,
+                        struct kv_value_ask *asks) {
+  for (size_t i = 0; i < n; i++) {
+    if (!answers[i].apart) continue;
+    *asks++ = (struct kv_value_ask){.key = keys[i], .reference = answers[i].value, .position = i};
+  }
+}
+
+/* The references among the answers become values. */
+static kv_status load_values(const struct kv_view *view, const struct kv_slice *keys,
+                             struct kv_answer *answers, size_t n, struct kv_err *err) {
+  size_t count = count_apart(answers, n);
+  if (!count) return KV_OK;
+  struct kv_value_ask *asks = kv_alloc(count, sizeof *asks);
+  if (!asks) return kv_fail_nomem(err);
+  gather_asks(answers, keys, n, asks);
+  kv_status status = kv_values_get_many(view->layout, asks, count, err);
+  for (size_t i = 0; i < count && status == KV_OK; i++) {
+    struct kv_answer *answer = &answers[asks[i].position];
+    kv_cache_unpin(answer->pin);
+    *answer = (struct kv_answer){.value = asks[i].value, .pin = asks[i].pin, .found = true};
+  }
+  kv_free(asks);
+  return status;
+}
+
 /* ---- Public */
 
-kv_status kv_multi_get_many(const struct kv_request *requests, size_t n, struct kv_result **result,
-                            struct kv_err *err) {
+static kv_status get_heads(const struct kv_request *requests, size_t n, struct kv_result **result,
+                           struct kv_err *err) {
   struct kv_result *made = NULL;
   size_t keys = 0;
   *result = NULL;
@@ -223,15 +261,45 @@ kv_status kv_multi_get_many(const struct kv_request *requests, size_t n, struct 
   return status;
 }
 
+kv_status kv_multi_get_many(const struct kv_request *requests, size_t n, struct kv_result **result,
+                            struct kv_err *err) {
+  kv_status status = get_heads(requests, n, result, err);
+  struct kv_answer *answers = status == KV_OK ? (*result)->answers : NULL;
+  for (size_t i = 0; i < n && status == KV_OK; answers += requests[i++].count)
+    status = load_values(requests[i].view, requests[i].keys, answers, requests[i].count, err);
+  if (status == KV_OK) return KV_OK;
+  kv_result_free(*result);
+  *result = NULL;
+  return status;
+}
+
+static kv_status check_order(const struct kv_request *request, struct kv_err *err) {
+  size_t first_not;
+  if (is_ascending(request, &first_not)) return KV_OK;
+  return kv_fail(err, KV_MISUSE, "multi-get: key %zu of %zu is not above the one before it",
+                 first_not, request->count);
+}
+
 kv_status kv_multi_get(struct kv_view *view, struct kv_batch *batch, const struct kv_slice *keys,
                        size_t n, struct kv_result **result, struct kv_err *err) {
   struct kv_request request = {view, batch, keys, n};
-  size_t first_not;
   *result = NULL;
-  if (!is_ascending(&request, &first_not))
-    return kv_fail(err, KV_MISUSE, "multi-get: key %zu of %zu is not above the one before it",
-                   first_not, n);
-  return kv_multi_get_many(&request, 1, result, err);
+  kv_status status = check_order(&request, err);
+  return status == KV_OK ? kv_multi_get_many(&request, 1, result, err) : status;
+}
+
+kv_status kv_multi_get_heads(struct kv_view *view, struct kv_batch *batch,
+                             const struct kv_slice *keys, size_t n, struct kv_result **result,
+                             struct kv_err *err) {
+  struct kv_request request = {view, batch, keys, n};
+  *result = NULL;
+  kv_status status = check_order(&request, err);
+  return status == KV_OK ? get_heads(&request, 1, result, err) : status;
+}
+
+kv_status kv_result_load(struct kv_result *result, const struct kv_slice *keys,
+                         struct kv_err *err) {
+  return load_values(result->owners[0].view, keys, result->answers, result->count, err);
 }
 
 kv_status kv_multi_get_into(const struct kv_request *requests, size_t n, struct kv_room *rooms,

@@ -37,6 +37,7 @@ static bool show(struct run_iter *iter) {
     base->key = inner->key;
     base->value = inner->value;
     base->deleted = inner->deleted;
+    base->apart = inner->apart;
     return true;
   }
   if (inner->status != KV_OK) {

@@ -11,6 +11,7 @@
 #include "hash.h"
 #include "mem.h"
 #include "salvage_run.h"
+#include "values.h"
 
 enum kind { GAP, LOG, RUN };
 
@@ -26,7 +27,8 @@ struct kv_salvage {
   struct source *sources; /* newest first */
   size_t count, capacity;
   struct kv_memtable *piece; /* of the log, being read */
-  struct kv_buf key;         /* shown last */
+  struct kv_value_reader *values;
+  struct kv_buf key; /* shown last */
   bool started;
 };
 
@@ -130,6 +132,7 @@ static kv_status view_of_files(const struct kv_salvage_input *input, struct kv_v
 static kv_status start(struct kv_salvage *salvage, const struct kv_salvage_input *input,
                        struct kv_err *err) {
   kv_status status = view_of_files(input, &salvage->view, err);
+  if (!status) status = kv_value_reader_new(salvage->view->layout, &salvage->values, err);
   if (!status) status = add_runs(salvage, err);
   if (!status && input->files_doubtful) status = add_gap(salvage, err);
   if (!status) status = add_log(salvage, &input->snapshot->log, input->source, err);
@@ -162,6 +165,7 @@ void kv_salvage_free(struct kv_salvage *salvage) {
   kv_memtable_unref(salvage->piece);
   kv_free(salvage->sources);
   kv_buf_release(&salvage->key);
+  kv_value_reader_free(salvage->values);
   kv_view_unref(salvage->view);
   kv_family_unref(salvage->family);
   kv_free(salvage);
@@ -172,16 +176,18 @@ void kv_salvage_free(struct kv_salvage *salvage) {
 struct entry {
   struct kv_slice key, value;
   bool deleted;
+  bool apart;
 };
 
 static bool current(const struct source *source, struct entry *entry) {
   if (source->kind == RUN && source->run.cursor.valid) {
     const struct kv_block_cursor *cursor = &source->run.cursor;
-    *entry = (struct entry){kv_buf_slice(&cursor->key), cursor->value, cursor->deleted};
+    *entry =
+        (struct entry){kv_buf_slice(&cursor->key), cursor->value, cursor->deleted, cursor->apart};
     return true;
   }
   if (source->kind == LOG && source->iter->valid) {
-    *entry = (struct entry){source->iter->key, source->iter->value, source->iter->deleted};
+    *entry = (struct entry){source->iter->key, source->iter->value, source->iter->deleted, false};
     return true;
   }
   return false;
@@ -236,11 +242,39 @@ static bool is_hidden(struct kv_salvage *salvage, size_t before, struct kv_slice
   return false;
 }
 
+/* The entry of the next older source that has this key; false when there is none. */
+static bool older(const struct kv_salvage *salvage, size_t *source, struct entry *entry) {
+  struct kv_slice key = kv_buf_slice(&salvage->key);
+  while (++*source < salvage->count)
+    if (current(&salvage->sources[*source], entry) && kv_slice_equal(entry->key, key)) return true;
+  return false;
+}
+
+/* Reads the value when it is stored apart. Where that cannot be read an older version of the row is looked
+** at, which then is doubtful; *found is false when there is none, or a deletion. */
+static kv_status take_value(struct kv_salvage *salvage, size_t source, struct entry *entry,
+                            bool *doubtful, bool *found, struct kv_err *err) {
+  struct kv_apart apart;
+  *doubtful = false;
+  *found = true;
+  while (*found && entry->apart) {
+    struct kv_slice reference = entry->value;
+    kv_status status = KV_CORRUPT;
+    if (kv_apart_parse(reference, &apart))
+      status = kv_value_reader_get(salvage->values, entry->key, &apart, &entry->value, err);
+    if (status == KV_NOMEM || status == KV_OK) return status;
+    *doubtful = true;
+    *found = older(salvage, &source, entry) && !entry->deleted;
+  }
+  return KV_OK;
+}
+
 kv_status kv_salvage_next(struct kv_salvage *salvage, bool *found, struct kv_salvaged *row,
                           struct kv_err *err) {
-  struct entry entry = {.deleted = true};
+  struct entry entry;
+  bool doubtful = false;
   *found = false;
-  while (entry.deleted) {
+  while (!*found) {
     kv_status status = move_on(salvage, err);
     if (status) return status;
     size_t source = lowest(salvage, &entry);
@@ -248,10 +282,12 @@ kv_status kv_salvage_next(struct kv_salvage *salvage, bool *found, struct kv_sal
     kv_buf_clear(&salvage->key);
     kv_buf_append(&salvage->key, entry.key.data, entry.key.size);
     if (salvage->key.status) return kv_fail_nomem(err);
-    if (!entry.deleted)
-      *row = (struct kv_salvaged){entry.key, entry.value, is_hidden(salvage, source, entry.key)};
+    if (entry.deleted) continue;
+    bool hidden = is_hidden(salvage, source, entry.key);
+    status = take_value(salvage, source, &entry, &doubtful, found, err);
+    if (status) return status;
+    *row = (struct kv_salvaged){entry.key, entry.value, hidden || doubtful};
   }
-  *found = true;
   return KV_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "mem.h"
 #include "merge.h"
 #include "run_iter.h"
+#include "values.h"
 #include "view.h"
 
 struct kv_scan {
@@ -18,6 +19,8 @@ struct kv_scan {
   struct kv_buf upper;
   bool has_upper;
   bool valid;
+  struct kv_slice value; /* of the current row, when it was stored apart and read; from: */
+  struct kv_cache_entry *pin;
 };
 
 static bool below_upper(const struct kv_scan *scan, struct kv_slice key) {
@@ -27,6 +30,11 @@ static bool below_upper(const struct kv_scan *scan, struct kv_slice key) {
 static bool above_lower(const struct kv_scan *scan, struct kv_slice key) {
   return !scan->lower.size ||
          kv_key_compare(scan->comparator, key, kv_buf_slice(&scan->lower)) >= 0;
+}
+
+static void forget_value(struct kv_scan *scan) {
+  kv_cache_unpin(scan->pin);
+  scan->pin = NULL;
 }
 
 /* ---- Sources */
@@ -79,6 +87,7 @@ static kv_status open_merge(struct kv_scan *scan, struct kv_err *err) {
 
 void kv_scan_close(struct kv_scan *scan) {
   if (!scan) return;
+  forget_value(scan);
   kv_iter_free(scan->iter);
   kv_buf_release(&scan->lower);
   kv_buf_release(&scan->upper);
@@ -121,6 +130,7 @@ kv_status kv_scan_open(struct kv_view *view, struct kv_batch *batch, const struc
 
 static kv_status report(struct kv_scan *scan, bool in_bounds, struct kv_err *err) {
   const struct kv_iter *iter = scan->iter;
+  forget_value(scan);
   scan->valid = iter->valid && in_bounds;
   if (iter->valid || iter->status == KV_OK) return KV_OK;
   if (err) *err = iter->err;
@@ -191,6 +201,18 @@ struct kv_slice kv_scan_key(const struct kv_scan *scan) {
   return scan->iter->key;
 }
 
-struct kv_slice kv_scan_value(const struct kv_scan *scan) {
-  return scan->iter->value;
+struct kv_slice kv_scan_head(const struct kv_scan *scan) {
+  return scan->iter->apart ? kv_apart_head(scan->iter->value) : scan->iter->value;
+}
+
+kv_status kv_scan_value(struct kv_scan *scan, struct kv_slice *value, struct kv_err *err) {
+  const struct kv_iter *iter = scan->iter;
+  kv_status status = KV_OK;
+  *value = iter->value;
+  if (!iter->apart) return KV_OK;
+  if (!scan->pin)
+    status =
+        kv_values_get(scan->view->layout, iter->key, iter->value, &scan->value, &scan->pin, err);
+  *value = scan->value;
+  return status;
 }

@@ -379,7 +379,10 @@ enum property {
   PROPERTY_VALUE_THRESHOLD,
   PROPERTY_SMALLEST,
   PROPERTY_LARGEST,
-  PROPERTY_COMPARATOR
+  PROPERTY_COMPARATOR, /* all up to here are there */
+  PROPERTY_VALUE_FILES,
+  PROPERTY_HOLDS_VALUES,
+  PROPERTY_DICTIONARY /* reserved, and refused */
 };
 
 static uint64_t *number_of(struct kv_table_properties *p, uint64_t tag) {
@@ -402,6 +405,8 @@ static uint64_t *number_of(struct kv_table_properties *p, uint64_t tag) {
       return &p->block_bytes;
     case PROPERTY_VALUE_THRESHOLD:
       return &p->value_threshold;
+    case PROPERTY_HOLDS_VALUES:
+      return &p->holds_values;
     default:
       return NULL;
   }
@@ -415,6 +420,10 @@ static struct kv_slice *bytes_of(struct kv_table_properties *p, uint64_t tag) {
       return &p->largest;
     case PROPERTY_COMPARATOR:
       return &p->comparator;
+    case PROPERTY_VALUE_FILES:
+      return &p->value_files;
+    case PROPERTY_DICTIONARY:
+      return &p->dictionary;
     default:
       return NULL;
   }
@@ -423,15 +432,19 @@ static struct kv_slice *bytes_of(struct kv_table_properties *p, uint64_t tag) {
 kv_status kv_properties_append(struct kv_buf *out, const struct kv_table_properties *properties,
                                struct kv_err *err) {
   struct kv_table_properties copy = *properties;
-  for (uint64_t tag = PROPERTY_ENTRIES; tag <= PROPERTY_COMPARATOR; tag++) {
+  for (uint64_t tag = PROPERTY_ENTRIES; tag <= PROPERTY_HOLDS_VALUES; tag++) {
     uint8_t number[KV_VARINT_BYTES_MAX];
     const uint64_t *value = number_of(&copy, tag);
+    bool empty = value ? !*value : !bytes_of(&copy, tag)->size;
+    if (tag > PROPERTY_COMPARATOR && empty) continue;
     kv_buf_append_varint(out, tag);
     kv_buf_append_slice(
         out, value ? kv_slice_of(number, kv_put_varint(number, *value)) : *bytes_of(&copy, tag));
   }
   return out->status ? kv_fail_nomem(err) : KV_OK;
 }
+
+#define REQUIRED ((2u << PROPERTY_COMPARATOR) - 2)
 
 /* Reads the tagged list; tags that are not known are passed over. */
 static bool read_properties(struct kv_table_properties *properties, struct kv_slice bytes) {
@@ -455,7 +468,7 @@ static bool read_properties(struct kv_table_properties *properties, struct kv_sl
     if (seen >> tag & 1) return false;
     seen |= 1u << tag;
   }
-  return !reader.failed && seen == (2u << PROPERTY_COMPARATOR) - 2;
+  return !reader.failed && (seen & REQUIRED) == REQUIRED;
 }
 
 static kv_status check_order(const struct kv_comparator *by, struct kv_slice found,
@@ -474,8 +487,12 @@ kv_status kv_properties_parse(struct kv_table_properties *properties,
   if (!read_properties(properties, bytes)) return kv_fail(err, KV_CORRUPT, "bad properties");
   kv_status status = check_order(comparator, properties->comparator, err);
   if (status) return status;
-  if (properties->value_threshold) {
-    return kv_fail(err, KV_VERSION, "values stored apart are not known to this version");
+  if (properties->dictionary.size) {
+    return kv_fail(err, KV_VERSION, "compressed with a dictionary, which is not known");
+  }
+  bool apart = properties->value_files.size != 0;
+  if (properties->holds_values > 1 || (apart && properties->holds_values)) {
+    return kv_fail(err, KV_CORRUPT, "neither keys nor values");
   }
   if (!properties->entries || properties->tombstones > properties->entries ||
       !is_not_above(comparator, properties->smallest, properties->largest)) {

@@ -12,7 +12,8 @@
 #include "compare.h"
 #include "status.h"
 
-#define KV_TABLE_VERSION 1 /* what this program writes, and the newest it reads */
+#define KV_TABLE_VERSION 3       /* the newest that this program reads and writes */
+#define KV_TABLE_VERSION_PLAIN 1 /* what files without values apart need */
 #define KV_TABLE_TRAILER_BYTES 13
 #define KV_TABLE_FOOTER_BYTES 128
 #define KV_TABLE_FOOTER_BYTES_MAX 512 /* a later version's footer may be as long */
@@ -111,7 +112,10 @@ struct kv_table_properties {
   uint64_t compression_level;
   uint64_t filter_bits;
   uint64_t block_bytes;
-  uint64_t value_threshold; /* reserved: values from this size stored apart; 0 = none are */
+  uint64_t value_threshold;    /* values larger than this were stored apart; 0 = none are */
+  uint64_t holds_values;       /* 1: a value file */
+  struct kv_slice value_files; /* kv_value_uses_append's bytes */
+  struct kv_slice dictionary;  /* reserved: the handle of a part that is refused */
   struct kv_slice smallest, largest;
   struct kv_slice comparator;
 };

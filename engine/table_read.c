@@ -78,6 +78,7 @@ static kv_status parse_parts(struct kv_table_parts *parts, const struct kv_slice
     status = kv_fences_init(&parts->fences, plain[1], parts->footer.filter.offset,
                             parts->properties.smallest, parts->properties.largest, &inner);
   }
+  if (!status) status = kv_value_uses_parse(parts->properties.value_files, &parts->uses, &inner);
   return status ? name_table(place, status, &inner, err) : KV_OK;
 }
 
@@ -128,6 +129,7 @@ kv_status kv_table_parts_load(struct kv_table_parts *parts, struct kv_open_file 
 
 void kv_table_parts_release(struct kv_table_parts *parts) {
   kv_fences_release(&parts->fences);
+  kv_value_uses_release(&parts->uses);
   kv_free(parts->filter_memory);
   kv_free(parts->fence_memory);
   kv_free(parts->property_memory);
@@ -147,6 +149,9 @@ static kv_status compare_with_manifest(const struct kv_table *table, struct kv_e
   if (table->parts.footer.checksum != info->checksum) return disagrees(table, "checksum", err);
   if (found->entries != info->entries || found->tombstones != info->tombstones) {
     return disagrees(table, "entry counts", err);
+  }
+  if (found->holds_values != (info->level == KV_LEVEL_VALUES)) {
+    return disagrees(table, "kind", err);
   }
   if (!kv_slice_equal(found->smallest, kv_buf_slice(&info->smallest)) ||
       !kv_slice_equal(found->largest, kv_buf_slice(&info->largest))) {
@@ -245,6 +250,14 @@ uint64_t kv_table_compression(const struct kv_table *table) {
   return table->parts.properties.compression_level;
 }
 
+uint64_t kv_table_value_bytes(const struct kv_table *table) {
+  return table->parts.properties.value_bytes;
+}
+
+const struct kv_value_uses *kv_table_uses(const struct kv_table *table) {
+  return &table->parts.uses;
+}
+
 size_t kv_table_memory(const struct kv_table *table) {
   const struct kv_fences *fences = &table->parts.fences;
   return table->parts.memory + (fences->prefixes ? fences->count * sizeof *fences->prefixes : 0);
@@ -275,6 +288,10 @@ static kv_status take_block(const struct kv_table *table, uint32_t block, bool v
   size_t size = kv_fences_size(fences, block);
   kv_stats_add(table->stats, KV_STAT_BLOCKS_READ, 1);
   kv_stats_add(table->stats, KV_STAT_BLOCK_BYTES_READ, size);
+  if (table->info.level == KV_LEVEL_VALUES) {
+    kv_stats_add(table->stats, KV_STAT_VALUE_BLOCKS_READ, 1);
+    kv_stats_add(table->stats, KV_STAT_VALUE_BYTES_READ, size);
+  }
   kv_stats_add(table->stats, verify ? KV_STAT_CHECKSUMS : KV_STAT_CHECKSUMS_SKIPPED, 1);
   if (!verify) return KV_OK;
   return kv_stored_verify(kv_slice_of(stored, size), &table->place, kv_fences_offset(fences, block),
@@ -418,8 +435,9 @@ void kv_table_answer(const struct kv_table *table, struct kv_cache_entry *entry,
   if (answer == KV_BLOCK_DELETED) lookup->answer = KV_TABLE_DELETED;
   if (answer == KV_BLOCK_NONE && table->parts.filter.lines)
     kv_stats_add(table->stats, KV_STAT_FILTER_FALSE_POSITIVES, 1);
-  if (answer != KV_BLOCK_PUT) return;
+  if (answer != KV_BLOCK_PUT && answer != KV_BLOCK_APART) return;
   lookup->answer = KV_TABLE_PUT;
+  lookup->apart = answer == KV_BLOCK_APART;
   if (mode == KV_LOOKUP_VALUE) {
     kv_cache_pin(entry);
     lookup->pin = entry;
@@ -444,6 +462,7 @@ static kv_status find_in_block(const struct kv_table *table, uint32_t block,
 kv_status kv_table_get(struct kv_table *table, struct kv_lookup *lookup, enum kv_lookup_mode mode,
                        struct kv_err *err) {
   lookup->answer = KV_TABLE_NONE;
+  lookup->apart = false;
   lookup->value = (struct kv_slice){0};
   lookup->pin = NULL;
   if (!lookup->passed && !may_have(table, lookup->key, lookup->hash)) return KV_OK;

@@ -33,6 +33,9 @@ uint64_t kv_table_id(const struct kv_table *table);
 uint64_t kv_table_raw_bytes(const struct kv_table *table);
 /* The level of compression that the properties state; 0 = none. */
 uint64_t kv_table_compression(const struct kv_table *table);
+uint64_t kv_table_value_bytes(const struct kv_table *table); /* of these, the values' */
+/* What its references name. Borrowed. */
+const struct kv_value_uses *kv_table_uses(const struct kv_table *table);
 /* Memory of fences and filter. */
 size_t kv_table_memory(const struct kv_table *table);
 
@@ -52,6 +55,7 @@ struct kv_lookup {
   bool passed;            /* its filter need not be asked: it has let the key through before */
   enum kv_table_answer answer; /* out */
   bool missed;                 /* out: set to true when the block is not in the cache */
+  bool apart;                  /* out, of a PUT: the value is a reference (apart.h) */
   struct kv_slice value;       /* out: borrowed from `pin` */
   struct kv_cache_entry
       *pin; /* out: a pinned block for PUT, to be unpinned by the caller; else NULL */

@@ -63,6 +63,7 @@ static void settle(struct table_iter *iter, kv_status status) {
     unload(iter);
   } else if (iter->base.valid) {
     iter->base.deleted = iter->cursor.deleted;
+    iter->base.apart = iter->cursor.apart;
     iter->base.key = kv_buf_slice(&iter->cursor.key);
     iter->base.value = iter->cursor.value;
   }

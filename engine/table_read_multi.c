@@ -62,6 +62,7 @@ static kv_status init_multi(struct multi *multi, size_t n, enum kv_lookup_mode m
 
 static void reset_answer(struct kv_lookup *lookup) {
   lookup->answer = KV_TABLE_NONE;
+  lookup->apart = false;
   lookup->value = (struct kv_slice){0};
   lookup->pin = NULL;
 }

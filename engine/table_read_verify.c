@@ -16,6 +16,7 @@ struct kv_table_verifier {
   struct kv_buf last_key;
   struct kv_block_cursor cursor;
   struct kv_digest digest;
+  struct kv_value_uses uses;
   uint64_t tombstones;
   uint64_t key_bytes;
   uint64_t value_bytes;
@@ -44,11 +45,23 @@ static kv_status check_lookup(const struct kv_table_verifier *verify, uint32_t b
   enum kv_block_answer answer;
   kv_status status = kv_block_get(&cursor->block, key, hash, &answer, &value, &inner);
   if (status) return kv_table_fail(verify->table, block, status, &inner, err);
-  enum kv_block_answer wanted = cursor->deleted ? KV_BLOCK_DELETED : KV_BLOCK_PUT;
+  enum kv_block_answer wanted = cursor->deleted ? KV_BLOCK_DELETED
+                                : cursor->apart ? KV_BLOCK_APART
+                                                : KV_BLOCK_PUT;
   if (answer != wanted || value.data != cursor->value.data) {
     return fault(verify, block, "a lookup misses it", err);
   }
   return KV_OK;
+}
+
+/* A value file has whole values; other files list what they refer to. */
+static kv_status count_reference(struct kv_table_verifier *verify, uint32_t block,
+                                 struct kv_err *err) {
+  struct kv_apart apart;
+  bool expected = !verify->table->parts.properties.holds_values;
+  if (!expected || !kv_apart_parse(verify->cursor.value, &apart))
+    return fault(verify, block, "a reference where there must be none", err);
+  return kv_value_uses_add(&verify->uses, (struct kv_value_use){apart.file, 1, apart.size}, err);
 }
 
 static kv_status check_entry(struct kv_table_verifier *verify, uint32_t block, struct kv_err *err) {
@@ -66,8 +79,8 @@ static kv_status check_entry(struct kv_table_verifier *verify, uint32_t block, s
   verify->tombstones += cursor->deleted;
   verify->key_bytes += key.size;
   verify->value_bytes += cursor->value.size;
-  kv_digest_add(&verify->digest, key, cursor->value, cursor->deleted);
-  return KV_OK;
+  kv_digest_add(&verify->digest, key, cursor->value, cursor->deleted || cursor->apart);
+  return cursor->apart ? count_reference(verify, block, err) : KV_OK;
 }
 
 /* All entries of one parsed block. */
@@ -102,6 +115,11 @@ static kv_status check_block(struct kv_table_verifier *verify, uint32_t block, s
   return status;
 }
 
+static bool same_uses(const struct kv_value_uses *a, const struct kv_value_uses *b) {
+  return a->count == b->count &&
+         (!a->count || memcmp(a->uses, b->uses, a->count * sizeof *a->uses) == 0);
+}
+
 static kv_status check_totals(const struct kv_table_verifier *verify, struct kv_err *err) {
   const struct kv_table *table = verify->table;
   const struct kv_table_properties *wanted = &table->parts.properties;
@@ -112,6 +130,8 @@ static kv_status check_totals(const struct kv_table_verifier *verify, struct kv_
     what = "raw bytes";
   } else if (verify->digest.sum != wanted->digest) {
     what = "digest";
+  } else if (!same_uses(&verify->uses, &table->parts.uses)) {
+    what = "value files";
   } else if (!kv_slice_equal(kv_buf_slice(&verify->last_key), wanted->largest)) {
     what = "largest key";
   }
@@ -168,6 +188,7 @@ void kv_table_verifier_free(struct kv_table_verifier *verifier) {
   if (!verifier) return;
   kv_block_cursor_release(&verifier->cursor);
   kv_buf_release(&verifier->last_key);
+  kv_value_uses_release(&verifier->uses);
   kv_free(verifier);
 }
 

@@ -59,6 +59,10 @@ void kv_digest_add(struct kv_digest *digest, struct kv_slice key, struct kv_slic
   digest->sum += kv_hash_seeded(value, seed);
 }
 
+void kv_digest_add_apart(struct kv_digest *digest, struct kv_slice key, struct kv_slice reference) {
+  kv_digest_add(digest, key, reference, true);
+}
+
 void kv_table_path(struct kv_buf *path, const char *dir, uint64_t id) {
   static const char digits[] = "0123456789abcdef";
   kv_buf_append(path, dir, strlen(dir));
@@ -86,6 +90,7 @@ struct kv_table_writer {
   struct kv_buf out;
   uint64_t written;
   struct kv_table_properties properties;
+  struct kv_value_uses uses;
   struct kv_digest digest;
   bool created;  /* the file is there and ours to unlink */
   bool finished; /* ... and kept */
@@ -198,6 +203,7 @@ void kv_table_writer_free(struct kv_table_writer *writer) {
   kv_buf_release(&writer->largest);
   kv_buf_release(&writer->hashes);
   kv_buf_release(&writer->out);
+  kv_value_uses_release(&writer->uses);
   kv_free(writer);
 }
 
@@ -278,42 +284,68 @@ static kv_status start_block(struct kv_table_writer *writer, struct kv_slice key
   return writer->block.count ? KV_OK : set_key(&writer->first_key, key, err);
 }
 
-static void count_entry(struct kv_table_writer *writer, struct kv_slice key, struct kv_slice value,
-                        bool deleted) {
+/* A put, a tombstone, or a value that is a reference. */
+enum kind { PUT, TOMBSTONE, APART };
+
+static kv_status count_entry(struct kv_table_writer *writer, struct kv_slice key,
+                             struct kv_slice value, enum kind kind, struct kv_err *err) {
   struct kv_table_properties *properties = &writer->properties;
+  struct kv_apart apart;
   properties->entries++;
-  properties->tombstones += deleted;
+  properties->tombstones += kind == TOMBSTONE;
   properties->key_bytes += key.size;
   properties->value_bytes += value.size;
-  kv_digest_add(&writer->digest, key, value, deleted);
+  kv_digest_add(&writer->digest, key, value, kind != PUT);
+  if (kind != APART) return KV_OK;
+  if (!kv_apart_parse(value, &apart)) return kv_fail(err, KV_MISUSE, "table: no reference");
+  return kv_value_uses_add(&writer->uses, (struct kv_value_use){apart.file, 1, apart.size}, err);
+}
+
+static kv_status add_to_block(struct kv_block_builder *block, struct kv_slice key, uint64_t hash,
+                              struct kv_slice value, enum kind kind, struct kv_err *err) {
+  return kind == APART ? kv_block_builder_add_apart(block, key, hash, value, err)
+                       : kv_block_builder_add(block, key, hash, value, kind == TOMBSTONE, err);
 }
 
 static kv_status add_entry(struct kv_table_writer *writer, struct kv_slice key,
-                           struct kv_slice value, bool deleted, struct kv_err *err) {
+                           struct kv_slice value, enum kind kind, struct kv_err *err) {
   uint64_t hash = kv_hash_key(key);
   kv_status status = start_block(writer, key, ENTRY_HEAD_BYTES_MAX + key.size + value.size, err);
-  if (!status) status = check_entry(writer, key, value, deleted, err);
-  if (!status) status = kv_block_builder_add(&writer->block, key, hash, value, deleted, err);
+  if (!status) status = check_entry(writer, key, value, kind == TOMBSTONE, err);
+  if (!status) status = add_to_block(&writer->block, key, hash, value, kind, err);
   if (!status && !writer->properties.entries) status = set_key(&writer->smallest, key, err);
   if (status) return status;
   if (writer->config.filter_bits) {
     kv_buf_append(&writer->hashes, &hash, sizeof hash);
     if (writer->hashes.status) return kv_fail_nomem(err);
   }
-  count_entry(writer, key, value, deleted);
-  return KV_OK;
+  return count_entry(writer, key, value, kind, err);
 }
 
 static kv_status refuse(struct kv_err *err) {
   return kv_fail(err, KV_MISUSE, "table: the writer has failed or finished");
 }
 
-kv_status kv_table_writer_add(struct kv_table_writer *writer, struct kv_slice key,
-                              struct kv_slice value, bool deleted, struct kv_err *err) {
+static kv_status add(struct kv_table_writer *writer, struct kv_slice key, struct kv_slice value,
+                     enum kind kind, struct kv_err *err) {
   if (writer->failed || writer->finished) return refuse(err);
-  kv_status status = add_entry(writer, key, value, deleted, err);
+  kv_status status = add_entry(writer, key, value, kind, err);
   writer->failed = status != KV_OK;
   return status;
+}
+
+kv_status kv_table_writer_add(struct kv_table_writer *writer, struct kv_slice key,
+                              struct kv_slice value, bool deleted, struct kv_err *err) {
+  return add(writer, key, value, deleted ? TOMBSTONE : PUT, err);
+}
+
+kv_status kv_table_writer_add_apart(struct kv_table_writer *writer, struct kv_slice key,
+                                    struct kv_slice reference, struct kv_err *err) {
+  return add(writer, key, reference, APART, err);
+}
+
+const struct kv_value_uses *kv_table_writer_uses(const struct kv_table_writer *writer) {
+  return &writer->uses;
 }
 
 /* ---- Finish */
@@ -351,22 +383,31 @@ static kv_status store_properties(struct kv_table_writer *writer, struct kv_tabl
   properties->compression_level = (uint64_t)writer->config.compression_level;
   properties->filter_bits = (uint64_t)writer->config.filter_bits;
   properties->block_bytes = writer->config.block_bytes;
+  properties->value_threshold = writer->uses.count ? writer->config.value_bytes : 0;
+  properties->holds_values = writer->config.holds_values;
   properties->smallest = kv_buf_slice(&writer->smallest);
   properties->largest = kv_buf_slice(&writer->largest);
   const char *name = kv_order_name(writer->config.comparator);
   properties->comparator = kv_slice_of(name, strlen(name));
-  struct kv_buf bytes;
+  struct kv_buf bytes, uses;
   kv_buf_init(&bytes);
-  kv_status status = kv_properties_append(&bytes, properties, err);
+  kv_buf_init(&uses);
+  kv_value_uses_append(&uses, &writer->uses);
+  properties->value_files = kv_buf_slice(&uses);
+  kv_status status =
+      uses.status ? kv_fail_nomem(err) : kv_properties_append(&bytes, properties, err);
   if (!status) status = store(writer, kv_buf_slice(&bytes), 0, handle, err);
+  kv_buf_release(&uses);
   kv_buf_release(&bytes);
   return status;
 }
 
 static kv_status write_tail(struct kv_table_writer *writer, uint64_t *checksum,
                             struct kv_err *err) {
+  bool plain = !writer->uses.count && !writer->config.holds_values;
+  uint32_t version = plain ? KV_TABLE_VERSION_PLAIN : KV_TABLE_VERSION;
   struct kv_table_footer footer = {
-      .place = writer->place, .lowest_reader = KV_TABLE_VERSION, .lowest_writer = KV_TABLE_VERSION};
+      .place = writer->place, .lowest_reader = version, .lowest_writer = version};
   kv_status status = cut_block(writer, err);
   if (!status) status = store_filter(writer, &footer.filter, err);
   if (!status) status = store_fences(writer, &footer.fences, err);

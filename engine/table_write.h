@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "apart.h"
 #include "buf.h"
 #include "compare.h"
 #include "env.h"
@@ -24,14 +25,19 @@ struct kv_table_config {
   int filter_bits;       /* 0..20 */
   uint32_t block_bytes;
   const struct kv_comparator *comparator; /* NULL: bytewise */
+  uint32_t
+      value_bytes;   /* larger values are to be stored apart; 0 = none. The writer only notes it */
+  bool holds_values; /* a value file (apart.h) */
 };
+
+#define KV_LEVEL_VALUES 64 /* the level of value files: they are in no run */
 
 /* What a manifest keeps of a file: one row of t_cffile. smallest and largest are owned by whoever owns
 ** the struct (kv_file_info_release). */
 struct kv_file_info {
-  uint64_t id; /* 63 random bits, not 0 */
-  uint32_t level;
-  uint64_t seq; /* newest commit in it: orders runs */
+  uint64_t id;    /* 63 random bits, not 0 */
+  uint32_t level; /* or KV_LEVEL_VALUES */
+  uint64_t seq;   /* newest commit in it: orders runs */
   struct kv_buf smallest;
   struct kv_buf largest;
   uint64_t bytes;   /* file size */
@@ -52,6 +58,8 @@ struct kv_digest {
 };
 void kv_digest_add(struct kv_digest *digest, struct kv_slice key, struct kv_slice value,
                    bool deleted);
+/* The same for an entry whose value is stored apart. */
+void kv_digest_add_apart(struct kv_digest *digest, struct kv_slice key, struct kv_slice reference);
 
 /* "<dir>/<16 hex digits>.sst" appended with its NUL (size counts it). */
 void kv_table_path(struct kv_buf *path, const char *dir, uint64_t id);
@@ -68,6 +76,11 @@ uint64_t kv_table_writer_id(const struct kv_table_writer *writer);
 /* Keys strictly ascending. After a failure only free is allowed. */
 kv_status kv_table_writer_add(struct kv_table_writer *writer, struct kv_slice key,
                               struct kv_slice value, bool deleted, struct kv_err *err);
+/* The same for an entry whose value is stored apart; the reference is a sound one (apart.h). */
+kv_status kv_table_writer_add_apart(struct kv_table_writer *writer, struct kv_slice key,
+                                    struct kv_slice reference, struct kv_err *err);
+/* What its references name so far. */
+const struct kv_value_uses *kv_table_writer_uses(const struct kv_table_writer *writer);
 /* Bytes given to the file so far, for splitting outputs. */
 uint64_t kv_table_writer_bytes(const struct kv_table_writer *writer);
 /* Writes the tail, syncs file and directory and fills *info but for level and seq. At least one entry,

@@ -28,6 +28,8 @@ struct kv_log *kv_family_log(struct kv_family *family);
 const struct kv_table_config *kv_family_table_config(
     struct kv_family *family); /* options as at open */
 struct kv_cache *kv_family_cache(struct kv_family *family);
+/* kv_head_fn of the family. */
+bool kv_family_head(const struct kv_family *family, struct kv_slice value, struct kv_buf *head);
 /* A view counts among the family's from when it is whole until it is freed. */
 void kv_family_add_view(struct kv_family *family, struct kv_view *view);
 void kv_family_drop_view(struct kv_family *family, struct kv_view *view);

@@ -14,8 +14,10 @@
 #include "error.h"
 
 /* Format of the shadow tables and of everything they name; FORMAT.md, Versions. Whoever writes must keep the
-** seal (manifest.h), which came with 2; readers of 1 pass over it. */
-#define FORMAT_VERSION 2
+** seal (manifest.h), which came with 2; readers of 1 pass over it. Where there are value files, both must
+** know these, which came with 3. */
+#define FORMAT_VERSION 3
+#define VALUES_VERSION 3
 #define LOWEST_READER 1
 #define LOWEST_WRITER 2
 
@@ -282,7 +284,7 @@ int colfam_catalog_put_option(struct colfam_catalog *catalog, const char *name, 
 
 static int fill_meta(struct colfam_catalog *catalog, const struct colfam_options *options,
                      char **message) {
-  const struct colfam_manifest empty = {0, 0};
+  const struct colfam_manifest empty = {0};
   const struct colfam_flushed flushed = {0, 0, options->track_rows ? 0 : -1};
   struct {
     const char *name;
@@ -556,7 +558,7 @@ static int read_files(struct colfam_catalog *catalog, struct colfam_snapshot *ou
 
 static int check_seal(struct colfam_catalog *catalog, const struct colfam_meta *meta,
                       const struct colfam_snapshot *read, char **message) {
-  struct colfam_manifest found = {0, 0};
+  struct colfam_manifest found = {0};
   for (size_t i = 0; i < read->snapshot.file_count; i++)
     colfam_manifest_add(&found, &read->files[i]);
   if (!meta->sealed || colfam_manifest_seal(&found, meta->uuid, &meta->flushed) == meta->seal)
@@ -682,6 +684,7 @@ int colfam_catalog_publish(struct colfam_catalog *catalog, const struct colfam_m
   if (edit->flushes)
     flushed = (struct colfam_flushed){edit->flushed_seq, edit->flushed_nonce, edit->rows};
   struct colfam_manifest after = colfam_manifest_after(base, edit);
+  bool plain = after.value_files == 0;
   struct {
     const char *name;
     sqlite3_int64 value;
@@ -689,7 +692,8 @@ int colfam_catalog_publish(struct colfam_catalog *catalog, const struct colfam_m
       {"flushed_seq", (sqlite3_int64)flushed.seq},
       {"flushed_nonce", (sqlite3_int64)flushed.nonce},
       {"flushed_rows", flushed.rows},
-      {"lowest_writer", LOWEST_WRITER},
+      {"lowest_reader", plain ? LOWEST_READER : VALUES_VERSION},
+      {"lowest_writer", plain ? LOWEST_WRITER : VALUES_VERSION},
       {"seal", (sqlite3_int64)colfam_manifest_seal(&after, catalog->uuid, &flushed)}};
   int rc = SQLITE_OK;
   for (size_t i = 0; rc == SQLITE_OK && i < edit->removed_count; i++)

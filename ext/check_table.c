@@ -215,8 +215,9 @@ static void append_bad_row(struct check *check, struct kv_slice key) {
   colfam_list_str(check->list, text);
 }
 
-static int check_row(struct check *check, struct kv_scan *scan, sqlite3_int64 *bad) {
-  int rc = colfam_row_check(schema_of(check), kv_scan_key(scan), kv_scan_value(scan));
+static int check_row(struct check *check, const struct kv_scan *scan, struct kv_slice value,
+                     sqlite3_int64 *bad) {
+  int rc = colfam_row_check(schema_of(check), kv_scan_key(scan), value);
   if (!is_damage(rc)) return rc;
   if (*bad < BAD_ROWS_MAX) append_bad_row(check, kv_scan_key(scan));
   ++*bad;
@@ -232,10 +233,12 @@ static int check_rows(struct check *check) {
   kv_status status = kv_scan_open(check->view, NULL, &all, &scan, &err);
   if (status == KV_OK) status = kv_scan_first(scan, &err);
   for (uint64_t n = 1; status == KV_OK && !rc && kv_scan_valid(scan); n++) {
-    rc = check_row(check, scan, &bad);
+    struct kv_slice value;
+    status = kv_scan_value(scan, &value, &err);
+    if (status == KV_OK) rc = check_row(check, scan, value, &bad);
     if (!rc && n % ROWS_A_TURN == 0 && colfam_is_interrupted(check->vtab->conn->db))
       rc = SQLITE_INTERRUPT;
-    if (!rc) status = kv_scan_next(scan, &err);
+    if (!rc && status == KV_OK) status = kv_scan_next(scan, &err);
   }
   kv_scan_close(scan);
   if (bad > BAD_ROWS_MAX) {

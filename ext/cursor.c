@@ -190,7 +190,7 @@ static int get_one(struct colfam_cursor *cursor) {
   if (cursor->plan.kind == COLFAM_PLAN_EXISTS) {
     status = kv_exists(cursor->view, cursor->batch, key, &cursor->value_missing, &err);
   } else {
-    status = kv_get(cursor->view, cursor->batch, key, &cursor->value, &err);
+    status = kv_get_head(cursor->view, cursor->batch, key, &cursor->value, &err);
   }
   return status == KV_OK ? SQLITE_OK : fail(cursor, status, &err);
 }
@@ -198,8 +198,8 @@ static int get_one(struct colfam_cursor *cursor) {
 static int get_many(struct colfam_cursor *cursor) {
   struct kv_err err;
   kv_err_init(&err);
-  kv_status status = kv_multi_get(cursor->view, cursor->batch, cursor->lookup.keys,
-                                  cursor->lookup.key_count, &cursor->result, &err);
+  kv_status status = kv_multi_get_heads(cursor->view, cursor->batch, cursor->lookup.keys,
+                                        cursor->lookup.key_count, &cursor->result, &err);
   if (status != KV_OK) return fail(cursor, status, &err);
   return cuts_prefix(cursor) ? sort_keys_by_rest(cursor) : SQLITE_OK;
 }
@@ -339,7 +339,7 @@ static int fetch_value(struct colfam_cursor *cursor) {
   struct kv_err err;
   kv_err_init(&err);
   kv_status status =
-      kv_get(cursor->view, cursor->batch, cursor->lookup.keys[0], &cursor->value, &err);
+      kv_get_head(cursor->view, cursor->batch, cursor->lookup.keys[0], &cursor->value, &err);
   if (status == KV_OK && !cursor->value.found)
     status = kv_fail(&err, KV_CORRUPT, "a row has gone between two reads of the same state");
   if (status != KV_OK) return fail(cursor, status, &err);
@@ -347,18 +347,34 @@ static int fetch_value(struct colfam_cursor *cursor) {
   return SQLITE_OK;
 }
 
-static int row_value(struct colfam_cursor *cursor, struct kv_slice *value) {
+/* What key columns need of the value. */
+static int row_head(struct colfam_cursor *cursor, struct kv_slice *head) {
+  int rc = SQLITE_OK;
   if (cursor->mode == MODE_WALK) {
-    *value = colfam_walk_value(&cursor->walk);
-    return SQLITE_OK;
+    *head = colfam_walk_head(&cursor->walk);
+  } else if (cursor->result) {
+    kv_result_found(cursor->result, key_index(cursor), head);
+  } else {
+    rc = cursor->value_missing ? fetch_value(cursor) : SQLITE_OK;
+    *head = kv_value_head(&cursor->value);
   }
-  if (cursor->result) {
-    kv_result_found(cursor->result, key_index(cursor), value);
-    return SQLITE_OK;
-  }
-  int rc = cursor->value_missing ? fetch_value(cursor) : SQLITE_OK;
-  *value = cursor->value.bytes;
   return rc;
+}
+
+/* Reads values that are stored apart: of a multi-get all at once. */
+static int row_value(struct colfam_cursor *cursor, struct kv_slice *value) {
+  struct kv_err err;
+  kv_status status;
+  kv_err_init(&err);
+  if (cursor->mode == MODE_WALK) {
+    status = colfam_walk_value(&cursor->walk, value, &err);
+    return status == KV_OK ? SQLITE_OK : fail(cursor, status, &err);
+  }
+  int rc = row_head(cursor, value);
+  if (rc != SQLITE_OK) return rc;
+  status = cursor->result ? kv_result_load(cursor->result, cursor->lookup.keys, &err)
+                          : kv_value_load(&cursor->value, cursor->lookup.keys[0], &err);
+  return status == KV_OK ? row_head(cursor, value) : fail(cursor, status, &err);
 }
 
 /* Of many rows the results are copied: the memory is used again from row to row. */
@@ -381,7 +397,7 @@ static int key_column(struct colfam_cursor *cursor, struct kv_slice key, int col
   struct colfam_lender *lender = lender_of(cursor);
   int rc = colfam_row_result_of_key(schema_of(cursor), key, column, lender, context, &told);
   if (rc != SQLITE_OK || told) return rc;
-  rc = row_value(cursor, &value);
+  rc = row_head(cursor, &value);
   if (rc != SQLITE_OK) return rc;
   return colfam_row_result(schema_of(cursor), key, value, column, lender, context);
 }

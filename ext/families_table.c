@@ -28,7 +28,11 @@ static void append_levels(struct colfam_list *list, const struct kv_view *view) 
   uint32_t level = 0;
   int files = 0;
   for (uint64_t from = 0; next_level(view, from, &level, &files); from = (uint64_t)level + 1) {
-    sqlite3_str_appendf(text, "%s%u:%d", sqlite3_str_length(text) ? " " : "", level, files);
+    sqlite3_str_appendall(text, sqlite3_str_length(text) ? " " : "");
+    if (level == KV_LEVEL_VALUES)
+      sqlite3_str_appendf(text, "values:%d", files);
+    else
+      sqlite3_str_appendf(text, "%u:%d", level, files);
   }
   colfam_list_str(list, text);
 }

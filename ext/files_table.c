@@ -51,6 +51,21 @@ static void append_rate(struct colfam_list *list, double rate) {
   }
 }
 
+/* Rows are in key files only, whatever the number of values apart. */
+static void append_contents(struct colfam_list *list, const struct kv_file_info *file) {
+  if (file->level == KV_LEVEL_VALUES) {
+    colfam_list_text(list, "values");
+    colfam_list_integer(list, (sqlite3_int64)file->seq);
+    colfam_list_null(list);
+    colfam_list_null(list);
+    return;
+  }
+  colfam_list_integer(list, file->level);
+  colfam_list_integer(list, (sqlite3_int64)file->seq);
+  colfam_list_integer(list, (sqlite3_int64)(file->entries - file->tombstones));
+  colfam_list_integer(list, (sqlite3_int64)file->tombstones);
+}
+
 static int append_file(struct colfam_list *list, const struct colfam_anchor *anchor, size_t index,
                        double rate) {
   const struct kv_file_info *file = kv_view_file(anchor->view, index);
@@ -60,10 +75,7 @@ static int append_file(struct colfam_list *list, const struct colfam_anchor *anc
   kv_status status = kv_view_file_raw_bytes(anchor->view, index, &raw, &err);
   if (status == KV_NOMEM) return SQLITE_NOMEM;
   colfam_list_format(list, "%016llx", (unsigned long long)file->id);
-  colfam_list_integer(list, file->level);
-  colfam_list_integer(list, (sqlite3_int64)file->seq);
-  colfam_list_integer(list, (sqlite3_int64)(file->entries - file->tombstones));
-  colfam_list_integer(list, (sqlite3_int64)file->tombstones);
+  append_contents(list, file);
   append_sizes(list, file, status == KV_OK, raw);
   append_key(list, schema, &file->smallest);
   append_key(list, schema, &file->largest);

@@ -14,11 +14,12 @@ void colfam_manifest_add(struct colfam_manifest *manifest, const struct kv_file_
   hash = kv_hash_seeded(kv_buf_slice(&file->smallest), hash);
   manifest->sum += kv_hash_seeded(kv_buf_slice(&file->largest), hash);
   manifest->files++;
+  manifest->value_files += file->level == KV_LEVEL_VALUES;
 }
 
 struct colfam_manifest colfam_manifest_after(const struct kv_view *view,
                                              const struct kv_edit *edit) {
-  struct colfam_manifest manifest = {0, 0};
+  struct colfam_manifest manifest = {0};
   for (size_t i = 0; i < kv_view_file_count(view); i++) {
     const struct kv_file_info *file = kv_view_file(view, i);
     if (!kv_edit_removes(edit, file->id)) colfam_manifest_add(&manifest, file);

@@ -11,7 +11,8 @@
 
 struct colfam_manifest {
   uint64_t files;
-  uint64_t sum; /* of the rows' hashes, modulo 2^64 */
+  uint64_t sum;         /* of the rows' hashes, modulo 2^64 */
+  uint64_t value_files; /* of `files`; not in the seal: each row's hash has its level */
 };
 void colfam_manifest_add(struct colfam_manifest *manifest, const struct kv_file_info *file);
 /* The files of a view after an edit was recorded over it. */

@@ -79,17 +79,16 @@ static void get_memtable_bytes(const struct colfam_options *options, char value[
   sqlite3_snprintf(64, value, "%llu", (sqlite3_uint64)options->kv.memtable_bytes);
 }
 
-/* Values are not stored apart from keys yet. */
 static bool set_value_bytes(const struct option *self, struct colfam_options *options,
                             const char *value) {
   int64_t number;
-  (void)options;
-  return read_number(self, value, &number);
+  if (!read_number(self, value, &number)) return false;
+  options->kv.value_bytes = (uint32_t)number;
+  return true;
 }
 
 static void get_value_bytes(const struct colfam_options *options, char value[64]) {
-  (void)options;
-  sqlite3_snprintf(64, value, "4096");
+  sqlite3_snprintf(64, value, "%u", options->kv.value_bytes);
 }
 
 static bool set_comparator(const struct option *self, struct colfam_options *options,
@@ -135,7 +134,7 @@ static const struct option all[] = {
     {"block_bytes", "1024 to 1048576", 1024, 1048576, set_block_bytes, get_block_bytes},
     {"memtable_bytes", "16384 to 1073741824", 16384, 1073741824, set_memtable_bytes,
      get_memtable_bytes},
-    {"value_bytes", "4096 in this version", 4096, 4096, set_value_bytes, get_value_bytes},
+    {"value_bytes", "0 to 1048576", 0, 1048576, set_value_bytes, get_value_bytes},
     {"comparator", "bytewise in this version", 0, 0, set_comparator, get_comparator},
     {"track_rows", "on, off", 0, 0, set_track_rows, get_track_rows},
     {"conflict", "abort, replace", 0, 0, set_conflict, get_conflict},

@@ -419,6 +419,50 @@ int colfam_rowid_of_key(struct kv_slice key, sqlite3_int64 *rowid) {
   return SQLITE_OK;
 }
 
+/* ---- Without the value columns */
+
+static size_t count_texts(struct kv_slice fixes) {
+  size_t count = 0;
+  for (size_t i = 0; i < fixes.size * 4; i++) count += fix_at(fixes, (int)i) == FIX_TEXT;
+  return count;
+}
+
+static size_t count_columns(const struct parts *parts) {
+  struct column_reader reader;
+  size_t count = 0;
+  read_columns(&reader, parts);
+  while (kv_reader_left(&reader.types) && next_column(&reader)) count++;
+  return count;
+}
+
+/* The texts of key columns stand last, behind `values` value columns. Without texts there are no types. */
+static bool append_head(struct kv_buf *head, const struct parts *parts, size_t values,
+                        bool has_texts) {
+  struct column_reader reader;
+  read_columns(&reader, parts);
+  for (size_t i = 0; i < values; i++)
+    if (!next_column(&reader)) return false;
+  if (!has_texts) values = 0;
+  struct kv_slice types = kv_reader_bytes(&reader.types, kv_reader_left(&reader.types));
+  struct kv_slice payload = kv_reader_bytes(&reader.payload, kv_reader_left(&reader.payload));
+  bool fixed = parts->fixes.size != 0;
+  kv_buf_append_varint(head, 2 * (values + types.size) + fixed);
+  if (fixed) kv_buf_append_slice(head, parts->fixes);
+  uint8_t *nulls = kv_buf_extend(head, values);
+  if (nulls && values) memset(nulls, TYPE_NULL, values);
+  if (types.size) kv_buf_append(head, types.data, types.size);
+  if (payload.size) kv_buf_append(head, payload.data, payload.size);
+  return true;
+}
+
+bool colfam_row_head(struct kv_slice value, struct kv_buf *head) {
+  struct parts parts;
+  if (!split_value(value, &parts)) return false;
+  size_t texts = count_texts(parts.fixes), columns = count_columns(&parts);
+  if (columns < texts) return false;
+  return append_head(head, &parts, columns - texts, texts != 0);
+}
+
 /* ---- To SQL values */
 
 static void set_bytes(struct colfam_lender *lender, sqlite3_context *context,

@@ -53,6 +53,10 @@ int colfam_row_encode_value(struct colfam_row *row, const struct colfam_schema *
 void colfam_rowid_key(struct kv_buf *key, sqlite3_int64 rowid);
 int colfam_rowid_of_key(struct kv_slice key, sqlite3_int64 *rowid);
 
+/* What the key needs of a row's value, as a value that has nothing else: its value columns are NULL. It serves
+** key columns in the place of the value. false when the bytes are no row (a kv_head_fn). */
+bool colfam_row_head(struct kv_slice value, struct kv_buf *head);
+
 /* Column `column` (declared columns only) of a stored row. Text and blob are borrowed from key, value or
 ** `scratch`, which must be empty. SQLITE_CORRUPT_VTAB when the bytes are no row of this schema. */
 int colfam_row_datum(const struct colfam_schema *schema, struct kv_slice key, struct kv_slice value,

@@ -11,6 +11,7 @@
 
 #include "error.h"
 #include "jobs.h"
+#include "row.h"
 #include "shim.h"
 #include "worker.h"
 
@@ -351,7 +352,8 @@ static kv_status new_family(struct colfam_store *store, const uint8_t uuid[16],
                                     .dir = store->dir,
                                     .like_path = store->path,
                                     .options = *options,
-                                    .cache = process_cache};
+                                    .cache = process_cache,
+                                    .head = colfam_row_head};
   memcpy(config.uuid, uuid, 16);
   return kv_family_new(&config, family, err);
 }

@@ -186,8 +186,12 @@ struct kv_slice colfam_walk_key(const struct colfam_walk *walk) {
   return kv_scan_key(walk->tracks[walk->current].scan);
 }
 
-struct kv_slice colfam_walk_value(const struct colfam_walk *walk) {
-  return kv_scan_value(walk->tracks[walk->current].scan);
+struct kv_slice colfam_walk_head(const struct colfam_walk *walk) {
+  return kv_scan_head(walk->tracks[walk->current].scan);
+}
+
+kv_status colfam_walk_value(struct colfam_walk *walk, struct kv_slice *value, struct kv_err *err) {
+  return kv_scan_value(walk->tracks[walk->current].scan, value, err);
 }
 
 void colfam_walk_release(struct colfam_walk *walk) {

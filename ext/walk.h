@@ -30,8 +30,9 @@ kv_status colfam_walk_open(struct colfam_walk *walk, struct kv_err *err);
 kv_status colfam_walk_start(struct colfam_walk *walk, struct kv_err *err);
 kv_status colfam_walk_next(struct colfam_walk *walk, struct kv_err *err);
 bool colfam_walk_valid(const struct colfam_walk *walk);
-struct kv_slice colfam_walk_key(const struct colfam_walk *walk); /* borrowed until the next move */
-struct kv_slice colfam_walk_value(const struct colfam_walk *walk); /* likewise */
+struct kv_slice colfam_walk_key(const struct colfam_walk *walk);  /* borrowed until the next move */
+struct kv_slice colfam_walk_head(const struct colfam_walk *walk); /* kv_scan_head, kv_scan_value */
+kv_status colfam_walk_value(struct colfam_walk *walk, struct kv_slice *value, struct kv_err *err);
 void colfam_walk_release(struct colfam_walk *walk);
 
 /* Moves *key behind its first `columns` columns. */

@@ -246,7 +246,8 @@ static uint64_t scan(void *opened, struct kv_slice from, size_t n) {
   need(kv_scan_open(store->view, store->batch, &bounds, &rows, &err), &err);
   need(kv_scan_first(rows, &err), &err);
   for (; n && kv_scan_valid(rows); n--) {
-    struct kv_slice value = kv_scan_value(rows);
+    struct kv_slice value;
+    need(kv_scan_value(rows, &value, &err), &err);
     sum += bench_digest(value.data, value.size);
     need(kv_scan_next(rows, &err), &err);
   }

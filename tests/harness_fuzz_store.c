@@ -174,7 +174,7 @@ static void append_blob(struct kv_buf *buf, sqlite3_stmt *stmt, int column) {
 }
 
 static struct colfam_manifest manifest_of(sqlite3 *db) {
-  struct colfam_manifest manifest = {0, 0};
+  struct colfam_manifest manifest = {0};
   sqlite3_stmt *stmt;
   const char *sql = "SELECT id, level, seq, bytes, entries, tombstones, checksum, smallest, largest"
                     " FROM t_cffile";

@@ -291,8 +291,11 @@ static void read_scan(const struct reading *reading, int step) {
   kv_status status = kv_scan_open(reading->view, NULL, &all, &scan, &err);
   if (!status) status = step > 0 ? kv_scan_first(scan, &err) : kv_scan_last(scan, &err);
   while (!status && kv_scan_valid(scan) && at >= 0 && at < VICTIM_KEYS) {
+    struct kv_slice value;
+    status = kv_scan_value(scan, &value, &err);
+    if (status) break;
     bool right = kv_slice_equal(kv_scan_key(scan), kv_buf_slice(&victim->keys[at])) &&
-                 is_right(victim, (size_t)at, true, kv_scan_value(scan));
+                 is_right(victim, (size_t)at, true, value);
     expect(reading->verdict, right, name, (size_t)at);
     if (!right) break;
     at = next_there(victim, at + step, step);

@@ -41,9 +41,12 @@ static const char *by_scan(struct kv_view *view, struct kv_batch *batch, const c
   kv_status status = kv_scan_open(view, batch, &all, &scan, NULL);
   if (status == KV_OK) status = kv_scan_seek(scan, slice(key), NULL);
   snprintf(out, sizeof out, "-");
-  if (status == KV_OK && kv_scan_valid(scan) && kv_slice_equal(kv_scan_key(scan), slice(key)))
-    snprintf(out, sizeof out, "%.*s", (int)kv_scan_value(scan).size,
-             (const char *)kv_scan_value(scan).data);
+  struct kv_slice value;
+  if (status == KV_OK && kv_scan_valid(scan) && kv_slice_equal(kv_scan_key(scan), slice(key))) {
+    status = kv_scan_value(scan, &value, NULL);
+    if (status == KV_OK)
+      snprintf(out, sizeof out, "%.*s", (int)value.size, (const char *)value.data);
+  }
   kv_scan_close(scan);
   return status == KV_OK ? out : kv_status_name(status);
 }

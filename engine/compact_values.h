@@ -1,0 +1,36 @@
+/* What a job does about values that are stored apart (apart.h). References are carried from key file to key
+** file as they are. The values of a value file that is mostly dead are read and written anew with their keys;
+** a value file that no live key file refers to any more goes with the job's edit.
+**
+** That no other file refers to a value file stays true: references come from a job's inputs only, so a file
+** that appears later can refer to what its inputs referred to, and nothing else.
+** Thread rule: one thread; the layout must outlive it. */
+#ifndef KV_COMPACT_VALUES_H
+#define KV_COMPACT_VALUES_H
+
+#include "apart.h"
+#include "compact_plan.h"
+
+/* Zero-initialise. */
+struct kv_value_plan {
+  struct kv_value_uses inputs; /* what the files that are read refer to */
+  struct kv_value_uses others; /* what other live files refer to, as far as it matters */
+  bool all;                    /* every value file is looked at, else those of `inputs` */
+  bool blind; /* a file that may refer to some could not be opened: nothing is dead for sure */
+  uint64_t *rewritten; /* value files that are mostly dead; owned */
+  size_t rewritten_count;
+  bool due; /* there is something to gain even where no key file needs work */
+};
+void kv_value_plan_release(struct kv_value_plan *plan);
+/* `thorough` is for a compaction of everything: all value files, and a quarter of one dead is enough. Opens
+** files; KV_NOMEM or the status of an input that cannot be opened. */
+kv_status kv_value_plan_make(struct kv_value_plan *plan, const struct kv_layout *layout,
+                             const struct kv_plan *inputs, bool thorough, struct kv_err *err);
+/* Whether the values in this file are to be written anew. */
+bool kv_value_plan_rewrites(const struct kv_value_plan *plan, uint64_t file);
+/* Gives the value files that nobody refers to once the inputs are replaced by outputs that refer to
+** `outputs`; ids has room for all of the layout. Returns how many. */
+size_t kv_value_plan_dead(const struct kv_value_plan *plan, const struct kv_layout *layout,
+                          const struct kv_value_uses *outputs, uint64_t *ids);
+
+#endif

@@ -1,0 +1,197 @@
+/* See values.h. Thread rule: any thread for the layout; a reader's owner only. */
+#include "values.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "hash.h"
+#include "mem.h"
+
+static kv_status bad_reference(uint64_t file, const char *what, struct kv_err *err) {
+  return kv_fail(err, KV_CORRUPT, "value file %016llx: %s", (unsigned long long)file, what);
+}
+
+static kv_status find_table(const struct kv_layout *layout, uint64_t id, struct kv_table **table,
+                            struct kv_err *err) {
+  struct kv_sst *file = kv_layout_value_file(layout, id);
+  if (!file) return bad_reference(id, "a key refers to it, the manifest does not name it", err);
+  return kv_sst_table(file, table, err);
+}
+
+/* What a value file says is what the reference says. */
+static kv_status check_found(const struct kv_apart *apart, bool found, struct kv_slice value,
+                             struct kv_err *err) {
+  if (!found) return bad_reference(apart->file, "the value of a key is not in it", err);
+  if (value.size == apart->size) return KV_OK;
+  return bad_reference(apart->file, "the value of a key has another size", err);
+}
+
+static bool is_value(const struct kv_lookup *lookup) {
+  return lookup->answer == KV_TABLE_PUT && !lookup->apart;
+}
+
+static kv_status parse(struct kv_slice reference, struct kv_apart *apart, struct kv_err *err) {
+  return kv_apart_parse(reference, apart) ? KV_OK : kv_fail(err, KV_CORRUPT, "no reference");
+}
+
+kv_status kv_values_get(const struct kv_layout *layout, struct kv_slice key,
+                        struct kv_slice reference, struct kv_slice *value,
+                        struct kv_cache_entry **pin, struct kv_err *err) {
+  struct kv_apart apart;
+  struct kv_table *table = NULL;
+  struct kv_lookup lookup = {.key = key, .hash = kv_hash_key(key)};
+  kv_status status = parse(reference, &apart, err);
+  if (status == KV_OK) status = find_table(layout, apart.file, &table, err);
+  if (status == KV_OK) status = kv_table_get(table, &lookup, KV_LOOKUP_VALUE, err);
+  if (status == KV_OK) status = check_found(&apart, is_value(&lookup), lookup.value, err);
+  if (status == KV_OK) {
+    *value = lookup.value;
+    *pin = lookup.pin;
+  } else if (lookup.pin) {
+    kv_cache_unpin(lookup.pin);
+  }
+  return status;
+}
+
+/* ---- Many */
+
+static uint64_t file_of(const struct kv_value_ask *ask) {
+  struct kv_apart apart;
+  return kv_apart_parse(ask->reference, &apart) ? apart.file : 0;
+}
+
+/* By file, and by key in it: positions ascend with keys. */
+static int compare_asks(const void *left, const void *right) {
+  const struct kv_value_ask *a = left, *b = right;
+  uint64_t x = file_of(a), y = file_of(b);
+  if (x != y) return x < y ? -1 : 1;
+  return (a->position > b->position) - (a->position < b->position);
+}
+
+static kv_status take_answer(struct kv_value_ask *ask, const struct kv_lookup *lookup,
+                             struct kv_err *err) {
+  struct kv_apart apart;
+  ask->value = lookup->value;
+  ask->pin = lookup->pin;
+  kv_status status = parse(ask->reference, &apart, err);
+  return status ? status : check_found(&apart, is_value(lookup), lookup->value, err);
+}
+
+/* n asks of one file. */
+static kv_status ask_file(const struct kv_layout *layout, struct kv_value_ask *asks, size_t n,
+                          struct kv_lookup *lookups, struct kv_err *err) {
+  struct kv_table *table = NULL;
+  kv_status status = find_table(layout, file_of(asks), &table, err);
+  if (status != KV_OK) return status;
+  for (size_t i = 0; i < n; i++)
+    lookups[i] =
+        (struct kv_lookup){.key = asks[i].key, .hash = kv_hash_key(asks[i].key), .table = table};
+  status = kv_table_multi_get(lookups, n, KV_LOOKUP_VALUE, err);
+  if (status != KV_OK) return status;
+  struct kv_err inner;
+  for (size_t i = 0; i < n; i++) { /* all of them: each may have a pin */
+    kv_status found = take_answer(&asks[i], &lookups[i], &inner);
+    if (found == KV_OK || status != KV_OK) continue;
+    status = found;
+    if (err) *err = inner;
+  }
+  return status;
+}
+
+static void drop_pins(struct kv_value_ask *asks, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    kv_cache_unpin(asks[i].pin);
+    asks[i].pin = NULL;
+  }
+}
+
+kv_status kv_values_get_many(const struct kv_layout *layout, struct kv_value_ask *asks, size_t n,
+                             struct kv_err *err) {
+  struct kv_lookup *lookups = kv_alloc(n, sizeof *lookups);
+  if (!lookups) return kv_fail_nomem(err);
+  kv_status status = KV_OK;
+  for (size_t i = 0; i < n; i++) asks[i].pin = NULL;
+  qsort(asks, n, sizeof *asks, compare_asks);
+  for (size_t first = 0, end; first < n && status == KV_OK; first = end) {
+    uint64_t file = file_of(&asks[first]);
+    for (end = first + 1; end < n && file_of(&asks[end]) == file;) end++;
+    status = ask_file(layout, asks + first, end - first, lookups, err);
+  }
+  if (status != KV_OK) drop_pins(asks, n);
+  kv_free(lookups);
+  return status;
+}
+
+/* ---- In key order */
+
+struct position {
+  uint64_t file;
+  struct kv_iter *iter;
+};
+
+struct kv_value_reader {
+  const struct kv_layout *layout;
+  struct position *positions;
+  size_t count;
+};
+
+kv_status kv_value_reader_new(const struct kv_layout *layout, struct kv_value_reader **reader,
+                              struct kv_err *err) {
+  struct kv_value_reader *made = kv_alloc_zero(1, sizeof *made);
+  if (!made) return kv_fail_nomem(err);
+  made->layout = layout;
+  *reader = made;
+  return KV_OK;
+}
+
+void kv_value_reader_free(struct kv_value_reader *reader) {
+  if (!reader) return;
+  for (size_t i = 0; i < reader->count; i++) kv_iter_free(reader->positions[i].iter);
+  kv_free(reader->positions);
+  kv_free(reader);
+}
+
+static kv_status add_position(struct kv_value_reader *reader, uint64_t file, struct kv_err *err) {
+  struct kv_table *table = NULL;
+  kv_status status = find_table(reader->layout, file, &table, err);
+  if (status != KV_OK) return status;
+  struct position *grown = kv_realloc(reader->positions, reader->count + 1, sizeof *grown);
+  if (!grown) return kv_fail_nomem(err);
+  reader->positions = grown;
+  grown[reader->count].file = file;
+  status = kv_table_iter(table, false, &grown[reader->count].iter, err);
+  if (status == KV_OK) reader->count++;
+  return status;
+}
+
+/* The place of the file in positions; count when it has none. */
+static size_t find_position(const struct kv_value_reader *reader, uint64_t file) {
+  size_t at = 0;
+  while (at < reader->count && reader->positions[at].file != file) at++;
+  return at;
+}
+
+/* An iterator that has failed fails for good; the next key may be in a sound block. */
+static void forget_position(struct kv_value_reader *reader, size_t at) {
+  kv_iter_free(reader->positions[at].iter);
+  reader->positions[at] = reader->positions[--reader->count];
+}
+
+kv_status kv_value_reader_get(struct kv_value_reader *reader, struct kv_slice key,
+                              const struct kv_apart *apart, struct kv_slice *value,
+                              struct kv_err *err) {
+  size_t at = find_position(reader, apart->file);
+  kv_status status = at == reader->count ? add_position(reader, apart->file, err) : KV_OK;
+  if (status != KV_OK) return status;
+  struct kv_iter *iter = reader->positions[at].iter;
+  kv_iter_seek(iter, key);
+  status = iter->status;
+  if (status != KV_OK) {
+    if (err) *err = iter->err;
+    forget_position(reader, at);
+    return status;
+  }
+  bool found = iter->valid && !iter->deleted && !iter->apart && kv_slice_equal(iter->key, key);
+  *value = iter->value;
+  return check_found(apart, found, *value, err);
+}
