@@ -42,6 +42,7 @@ struct kv_job {
   enum kv_job_kind kind;
   enum phase phase;
   struct kv_table_config config; /* the family's, with its options of when the job began */
+  int value_level; /* of compression, of value files: these are seldom written again */
   uint64_t memtable_bytes;
   uint64_t file_bytes_max;
   uint64_t step_bytes_max;
@@ -202,6 +203,7 @@ static kv_status begin_file(struct kv_job *job, bool holds_values, struct kv_err
   if (!holds_values) return kv_table_writer_new(&config, &job->writer, err);
   config.holds_values = true;
   config.filter_bits = 0;
+  config.compression_level = job->value_level;
   return kv_table_writer_new(&config, &job->value_writer, err);
 }
 
@@ -506,6 +508,7 @@ static void set_config(struct kv_job *job) {
   job->config.filter_bits = options.filter_bits;
   job->config.block_bytes = options.block_bytes;
   job->config.value_bytes = options.value_bytes;
+  job->value_level = options.compression_level;
   job->memtable_bytes = options.memtable_bytes;
 }
 

@@ -432,7 +432,7 @@ static struct kv_slice *bytes_of(struct kv_table_properties *p, uint64_t tag) {
 kv_status kv_properties_append(struct kv_buf *out, const struct kv_table_properties *properties,
                                struct kv_err *err) {
   struct kv_table_properties copy = *properties;
-  for (uint64_t tag = PROPERTY_ENTRIES; tag <= PROPERTY_HOLDS_VALUES; tag++) {
+  for (uint64_t tag = PROPERTY_ENTRIES; tag <= PROPERTY_DICTIONARY; tag++) {
     uint8_t number[KV_VARINT_BYTES_MAX];
     const uint64_t *value = number_of(&copy, tag);
     bool empty = value ? !*value : !bytes_of(&copy, tag)->size;

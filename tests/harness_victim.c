@@ -154,6 +154,7 @@ void victim_make(struct victim *victim, int kind, uint64_t seed, int database) {
   victim->store.config.options.compression_level = kind & 1 ? 3 : 0;
   victim->store.config.options.filter_bits = kind & 2 ? 10 : 0;
   victim->store.config.options.block_bytes = 1024;
+  victim->store.config.options.value_bytes = seed % 2 ? 12 : 0;
   victim->store.catalog.table_rows = 0;
   store_reopen(&victim->store);
   for (unsigned i = 0; i < VICTIM_KEYS; i++) {

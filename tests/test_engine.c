@@ -497,6 +497,8 @@ static void run(uint64_t seed, size_t cache_bytes, int filter_bits, int compress
   world->store.catalog.table_rows = 0;
   world->store.config.options.filter_bits = filter_bits;
   world->store.config.options.compression_level = compression;
+  static const uint32_t value_bytes[] = {0, 1, 60, 4096};
+  world->store.config.options.value_bytes = value_bytes[seed / 5 % 4];
   open_again(world);
   for (world->step = 0; world->step < STEPS; world->step++) step(world);
   reopen(world);

@@ -26,10 +26,10 @@ static uint64_t make_file(const char *key) {
 }
 
 START_TEST(options_out_of_range_are_refused) {
-  struct kv_options bad[10];
+  struct kv_options bad[11];
   struct kv_family *family = NULL;
   struct kv_err err;
-  for (int i = 0; i < 10; i++) kv_options_default(&bad[i]);
+  for (int i = 0; i < 11; i++) kv_options_default(&bad[i]);
   bad[0].compression_level = -1;
   bad[1].compression_level = 20;
   bad[2].filter_bits = -1;
@@ -40,7 +40,8 @@ START_TEST(options_out_of_range_are_refused) {
   bad[7].memtable_bytes = 1073741825;
   bad[8].block_bytes = 0;
   bad[9].memtable_bytes = 0;
-  for (int i = 0; i < 10; i++) {
+  bad[10].value_bytes = 1048577;
+  for (int i = 0; i < 11; i++) {
     struct kv_family_config config = store.config;
     config.options = bad[i];
     ck_assert_int_eq(kv_family_new(&config, &family, &err), KV_MISUSE);
@@ -51,7 +52,7 @@ START_TEST(options_out_of_range_are_refused) {
 END_TEST
 
 START_TEST(options_at_their_bounds_are_taken) {
-  struct kv_options edges[2] = {{0, 0, 1024, 16384}, {19, 20, 1048576, 1073741824}};
+  struct kv_options edges[2] = {{0, 0, 1024, 16384, 0}, {19, 20, 1048576, 1073741824, 1048576}};
   for (int i = 0; i < 2; i++) {
     struct kv_family_config config = store.config;
     struct kv_family *family = NULL;

@@ -262,7 +262,7 @@ START_TEST(newer_lowest_reader_is_a_version_error) {
   footer.lowest_reader = KV_TABLE_VERSION + 1;
   put_footer(&bytes, &footer);
   ck_assert_int_eq(stage_open(&stage), KV_VERSION);
-  expect_text("reader of format 2");
+  expect_text("reader of format 4");
   kv_buf_release(&bytes);
   rows_release(&rows);
 }
@@ -350,9 +350,13 @@ START_TEST(reserved_features_are_version_errors) {
   put_properties(&properties);
   ck_assert_int_eq(stage_open(&stage), KV_VERSION);
   properties = true_properties(&rows);
-  properties.value_threshold = 1000;
+  properties.dictionary = kv_slice_of("handle", 6);
   put_properties(&properties);
   ck_assert_int_eq(stage_open(&stage), KV_VERSION);
+  properties = true_properties(&rows);
+  properties.holds_values = 2;
+  put_properties(&properties);
+  ck_assert_int_eq(stage_open(&stage), KV_CORRUPT);
   rows_release(&rows);
 }
 END_TEST
