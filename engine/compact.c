@@ -33,6 +33,7 @@
 #define FILES_AT_MOST 1024 /* of a table, about; larger tables have larger files */
 #define STEP_BYTES_DEFAULT (1u << 20)
 #define FAST_LEVEL 1 /* of compression */
+#define VALUE_BLOCK_BYTES ((uint32_t)4096) /* a value is mostly read alone */
 
 enum phase { PHASE_MERGE, PHASE_VERIFY, PHASE_DONE, PHASE_FAILED };
 
@@ -204,6 +205,7 @@ static kv_status begin_file(struct kv_job *job, bool holds_values, struct kv_err
   config.holds_values = true;
   config.filter_bits = 0;
   config.compression_level = job->value_level;
+  if (config.block_bytes > VALUE_BLOCK_BYTES) config.block_bytes = VALUE_BLOCK_BYTES;
   return kv_table_writer_new(&config, &job->value_writer, err);
 }
 

@@ -334,7 +334,7 @@ START_TEST(bad_options_list_what_is_allowed) {
       {"a|block_bytes = 10 24", "cannot be '10 24'"},
       {"a|memtable_bytes = 99999999999999999999", "allowed are 16384 to 1073741824"},
       {"a|comparator = reverse", "allowed are bytewise in this version"},
-      {"a|value_bytes = 100", "option value_bytes cannot be '100': allowed are 4096 in this"},
+      {"a|value_bytes = 1e3", "option value_bytes cannot be '1e3': allowed are 0 to 1048576"},
       {"a|track_rows = maybe", "allowed are on, off"},
       {"a|conflict = ignore", "allowed are abort, replace"},
       {"a|filter_bits = 5|FILTER_BITS = 5", "option filter_bits is given twice"},
@@ -351,7 +351,7 @@ START_TEST(options_survive_a_round_trip) {
   const char *name;
   colfam_options_default(&options);
   colfam_options_default(&copy);
-  options.kv = (struct kv_options){0, 20, 1048576, 16384};
+  options.kv = (struct kv_options){0, 20, 1048576, 16384, 7};
   options.track_rows = false;
   options.conflict_replace = true;
   int count = 0;
@@ -362,6 +362,7 @@ START_TEST(options_survive_a_round_trip) {
   ck_assert_int_eq(copy.kv.filter_bits, 20);
   ck_assert_uint_eq(copy.kv.block_bytes, 1048576);
   ck_assert_uint_eq(copy.kv.memtable_bytes, 16384);
+  ck_assert_uint_eq(copy.kv.value_bytes, 7);
   ck_assert(!copy.track_rows && copy.conflict_replace);
   ck_assert_ptr_null(colfam_options_get(&options, -1, value));
 }

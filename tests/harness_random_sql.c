@@ -65,7 +65,8 @@ static const char *any_option(struct random_sql *g) {
   static const char *const options[] = {
       "compression=none", "compression=zstd:1", "filter_bits=0",        "filter_bits=16",
       "block_bytes=1024", "block_bytes=16384",  "memtable_bytes=16384", "memtable_bytes=4194304",
-      "track_rows=off",   "track_rows=on"};
+      "track_rows=off",   "track_rows=on",      "value_bytes=1",        "value_bytes=20",
+      "value_bytes=0"};
   return RANDOM_OF(g, options);
 }
 

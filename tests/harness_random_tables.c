@@ -121,6 +121,7 @@ static void add_options(struct random_sql *g) {
   if (random_once_in(g, 4)) random_add(g, ", filter_bits = 0");
   if (random_once_in(g, 4)) random_add(g, ", compression = none");
   if (random_once_in(g, 4)) random_add(g, ", track_rows = off");
+  if (random_once_in(g, 2)) random_add(g, ", value_bytes = %d", (int)random_below(g, 30));
 }
 
 static char *create_table(struct random_sql *g, const struct random_table *table, bool subject) {

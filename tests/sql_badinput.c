@@ -94,7 +94,7 @@ START_TEST(clauses_that_are_not_supported_are_named) {
       {"k PRIMARY KEY ON CONFLICT IGNORE", "CONFLICT"},
       {"k COLLATE german PRIMARY KEY", "german"},
       {"k, PRIMARY KEY(k COLLATE rtrim)", "rtrim"},
-      {"k PRIMARY KEY, v, value_bytes = 4095", "value_bytes"},
+      {"k PRIMARY KEY, v, value_bytes = 1048577", "value_bytes"},
       {"k PRIMARY KEY, v, comparator = reverse", "comparator"},
       {"k PRIMARY KEY, v, no_such_option = 1", "no_such_option"},
       {"k PRIMARY KEY, v, filter_bits = many", "filter_bits"},

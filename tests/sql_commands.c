@@ -52,6 +52,8 @@ static const struct {
     {"filter_bits=007", "filter_bits = 7", "filter_bits = 10"},
     {"block_bytes=1024", "block_bytes = 1024", "block_bytes = 16384"},
     {"memtable_bytes=16384", "memtable_bytes = 16384", "memtable_bytes = 4194304"},
+    {"value_bytes=100", "value_bytes = 100", "value_bytes = 4096"},
+    {"value_bytes=0", "value_bytes = 0", "value_bytes = 4096"},
     {"track_rows=off", "track_rows = off", "track_rows = on"},
     {"conflict=replace", "conflict = replace", "conflict = abort"},
 };
@@ -112,6 +114,7 @@ START_TEST(errors_list_what_is_allowed) {
       {"filter_bits==1", "cannot be '=1'"},
       {"block_bytes=1000", "allowed are 1024 to 1048576"},
       {"memtable_bytes=99999999999", "allowed are 16384 to 1073741824"},
+      {"value_bytes=1048577", "allowed are 0 to 1048576"},
       {"track_rows=maybe", "allowed are on, off"},
       {"conflict=ignore", "allowed are abort, replace"},
       {"comparator=bytewise", "table t: option comparator is fixed at CREATE"},

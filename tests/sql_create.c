@@ -27,7 +27,8 @@ START_TEST(create_takes_every_option_at_its_bounds) {
       {"filter_bits", "0"},       {"filter_bits", "20"},       {"block_bytes", "1024"},
       {"block_bytes", "1048576"}, {"memtable_bytes", "16384"}, {"memtable_bytes", "1073741824"},
       {"track_rows", "on"},       {"track_rows", "off"},       {"conflict", "abort"},
-      {"conflict", "replace"},    {"comparator", "bytewise"},  {"value_bytes", "4096"},
+      {"conflict", "replace"},    {"comparator", "bytewise"},  {"value_bytes", "0"},
+      {"value_bytes", "1"},       {"value_bytes", "1048576"},
   };
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
     const char *name = options[i][0], *value = options[i][1];
@@ -86,8 +87,8 @@ START_TEST(create_refuses_bad_options_and_lists_what_is_allowed) {
       {"memtable_bytes = 1073741825", "1073741824"},
       {"track_rows = maybe", "on"},
       {"conflict = ignore", "replace"},
-      {"value_bytes = 100", "4096 in this version"},
-      {"value_bytes = 0", "4096"},
+      {"value_bytes = 1048577", "0 to 1048576"},
+      {"value_bytes = never", "0 to 1048576"},
       {"comparator = reverse", "comparator"},
       {"comparator = mine", "comparator"},
       {"filter_bits = 5, filter_bits = 6", "filter_bits"},
@@ -104,8 +105,7 @@ END_TEST
 
 START_TEST(command_errors_name_table_and_option) {
   static const char *const bad[][2] = {
-      {"'value_bytes=1'",
-       "table t: option value_bytes cannot be '1': allowed are 4096 in this version"},
+      {"'value_bytes=-1'", "table t: option value_bytes cannot be '-1': allowed are 0 to 1048576"},
       {"'comparator=reverse'", "table t: option comparator is fixed at CREATE"},
       {"'filter_bits=99'", "table t: option filter_bits cannot be '99': allowed are 0 to 20"},
       {"'speed=fast'", "table t: unknown option speed: the options are compression,"},

@@ -23,8 +23,8 @@ static void teardown(void) {
 }
 
 START_TEST(newer_lowest_reader_is_refused) {
-  reopen("UPDATE t_cfmeta SET value = 3 WHERE name = 'lowest_reader'");
-  sql_fails(db, "SELECT * FROM t", SQLITE_ERROR, "table t: written by a newer colfam (format 3");
+  reopen("UPDATE t_cfmeta SET value = 4 WHERE name = 'lowest_reader'");
+  sql_fails(db, "SELECT * FROM t", SQLITE_ERROR, "table t: written by a newer colfam (format 4");
   sql_fails(db, "INSERT INTO t VALUES(5, 6)", SQLITE_ERROR, "written by a newer colfam");
   sql_rows(db, "SELECT * FROM other", "3|4");
   sql_ok(db, "DROP TABLE t");
@@ -32,7 +32,7 @@ START_TEST(newer_lowest_reader_is_refused) {
 END_TEST
 
 START_TEST(newer_lowest_writer_is_read_only) {
-  reopen("UPDATE t_cfmeta SET value = 3 WHERE name = 'lowest_writer'");
+  reopen("UPDATE t_cfmeta SET value = 4 WHERE name = 'lowest_writer'");
   sql_rows(db, "SELECT * FROM t", "1|2");
   sql_fails(db, "INSERT INTO t VALUES(5, 6)", SQLITE_READONLY, "may read it, not write it");
   sql_fails(db, "DELETE FROM t", SQLITE_READONLY, "may read it, not write it");
