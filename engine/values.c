@@ -83,9 +83,12 @@ static kv_status ask_file(const struct kv_layout *layout, struct kv_value_ask *a
   struct kv_table *table = NULL;
   kv_status status = find_table(layout, file_of(asks), &table, err);
   if (status != KV_OK) return status;
-  for (size_t i = 0; i < n; i++)
+  for (size_t i = 0; i < n; i++) {
+    uint64_t hash = kv_hash_key(asks[i].key);
+    bool may_be_there = kv_table_may_have(table, asks[i].key, hash);
     lookups[i] =
-        (struct kv_lookup){.key = asks[i].key, .hash = kv_hash_key(asks[i].key), .table = table};
+        (struct kv_lookup){.key = asks[i].key, .hash = hash, .table = may_be_there ? table : NULL};
+  }
   status = kv_table_multi_get(lookups, n, KV_LOOKUP_VALUE, err);
   if (status != KV_OK) return status;
   struct kv_err inner;

@@ -382,12 +382,21 @@ static struct colfam_lender *lender_of(struct colfam_cursor *cursor) {
   return cursor->mode == MODE_KEYS && !cursor->result ? &cursor->lender : NULL;
 }
 
+/* What decoding a column gave; trouble with reading the row has its own message. */
+static int decoded(struct colfam_cursor *cursor, int column, int rc) {
+  const struct colfam_schema *schema = schema_of(cursor);
+  if (rc != SQLITE_CORRUPT_VTAB) return rc;
+  return colfam_vtab_error(vtab_of(cursor), rc, "table %s: column %s of a row is damaged",
+                           schema->table, schema->columns[column].name);
+}
+
 static int value_column(struct colfam_cursor *cursor, int column, sqlite3_context *context) {
   struct kv_slice value;
   if (sqlite3_vtab_nochange(context)) return SQLITE_OK;
   int rc = row_value(cursor, &value);
   if (rc != SQLITE_OK) return rc;
-  return colfam_row_result_of_value(schema_of(cursor), value, column, lender_of(cursor), context);
+  rc = colfam_row_result_of_value(schema_of(cursor), value, column, lender_of(cursor), context);
+  return decoded(cursor, column, rc);
 }
 
 static int key_column(struct colfam_cursor *cursor, struct kv_slice key, int column,
@@ -396,20 +405,18 @@ static int key_column(struct colfam_cursor *cursor, struct kv_slice key, int col
   struct kv_slice value;
   struct colfam_lender *lender = lender_of(cursor);
   int rc = colfam_row_result_of_key(schema_of(cursor), key, column, lender, context, &told);
-  if (rc != SQLITE_OK || told) return rc;
+  if (rc != SQLITE_OK || told) return decoded(cursor, column, rc);
   rc = row_head(cursor, &value);
   if (rc != SQLITE_OK) return rc;
-  return colfam_row_result(schema_of(cursor), key, value, column, lender, context);
+  rc = colfam_row_result(schema_of(cursor), key, value, column, lender, context);
+  return decoded(cursor, column, rc);
 }
 
 static int declared_column(struct colfam_cursor *cursor, struct kv_slice key, int column,
                            sqlite3_context *context) {
-  const struct colfam_schema *schema = schema_of(cursor);
-  int rc = schema->columns[column].value_index >= 0 ? value_column(cursor, column, context)
-                                                    : key_column(cursor, key, column, context);
-  if (rc != SQLITE_CORRUPT_VTAB) return rc;
-  return colfam_vtab_error(vtab_of(cursor), rc, "table %s: column %s of a row is damaged",
-                           schema->table, schema->columns[column].name);
+  return schema_of(cursor)->columns[column].value_index >= 0
+             ? value_column(cursor, column, context)
+             : key_column(cursor, key, column, context);
 }
 
 int colfam_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column) {
