@@ -234,8 +234,7 @@ START_TEST(damage_of_a_value_leaves_its_key) {
   sql_fails(db, "SELECT sum(length(v)) FROM t", SQLITE_CORRUPT_VTAB, "bad checksum");
   sql_same(db, "SELECT * FROM t WHERE k = 'key 12' ORDER BY n",
            "SELECT * FROM o WHERE k = 'key 12' ORDER BY n");
-  sql_rows(db, "SELECT count(*) > 0 FROM colfam_check('t') WHERE text LIKE '%bad checksum%'",
-           "1");
+  sql_rows(db, "SELECT count(*) > 0 FROM colfam_check('t') WHERE text LIKE '%bad checksum%'", "1");
   sql_rows(db, "SELECT count(*) FROM colfam_check('t') WHERE text LIKE '%may be lost%'", "1");
   sql_ok(db, "CREATE VIRTUAL TABLE temp.saved USING colfam_salvage(t);"
              "CREATE TABLE lost AS SELECT k, n FROM o EXCEPT SELECT k, n FROM saved");
