@@ -32,7 +32,7 @@
 #define FILE_BUDGETS 4     /* memtable budgets that an output file holds */
 #define FILES_AT_MOST 1024 /* of a table, about; larger tables have larger files */
 #define STEP_BYTES_DEFAULT (1u << 20)
-#define FAST_LEVEL 1 /* of compression */
+#define FAST_LEVEL 1                       /* of compression */
 #define VALUE_BLOCK_BYTES ((uint32_t)4096) /* a value is mostly read alone */
 
 enum phase { PHASE_MERGE, PHASE_VERIFY, PHASE_DONE, PHASE_FAILED };
