@@ -36,8 +36,8 @@ static const char *const sql_texts[COLFAM_SQL_COUNT] = {
         "INSERT OR REPLACE INTO \"%w\".\"%w_cflog\"(seq, nonce, gen, rows, batch)"
         " VALUES(?1, ?2, ?3, ?4, ?5)",
     [COLFAM_SQL_LOG_DELETE] = "DELETE FROM \"%w\".\"%w_cflog\" WHERE seq = ?1",
-    [COLFAM_SQL_LOG_TRIM] = "DELETE FROM \"%w\".\"%w_cflog\" WHERE seq IN (SELECT seq FROM"
-                            " \"%w\".\"%w_cflog\" WHERE seq <= ?1 ORDER BY seq LIMIT ?2)",
+    [COLFAM_SQL_LOG_TRIM] = "DELETE FROM \"%w\".\"%w_cflog\" WHERE seq = (SELECT min(seq) FROM"
+                            " \"%w\".\"%w_cflog\") AND seq <= ?1 RETURNING length(batch)",
     [COLFAM_SQL_FILE_PUT] = "INSERT OR REPLACE INTO \"%w\".\"%w_cffile\"(id, level, seq, smallest,"
                             " largest, bytes, entries, tombstones, checksum)"
                             " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
@@ -173,15 +173,19 @@ int colfam_catalog_finish(struct colfam_catalog *catalog, sqlite3_stmt *statemen
   return rc;
 }
 
-/* Runs a write to its end. */
-static int run(struct colfam_catalog *catalog, sqlite3_stmt *statement, char **message) {
-  int rc;
-  while ((rc = sqlite3_step(statement)) == SQLITE_ROW) continue; /* PRAGMA count_changes */
+/* Runs a write to its end; rc is what its first step gave. */
+static int run_on(struct colfam_catalog *catalog, sqlite3_stmt *statement, int rc, char **message) {
+  while (rc == SQLITE_ROW) rc = sqlite3_step(statement);
   rc = sql_error(catalog, rc == SQLITE_DONE ? SQLITE_OK : rc, message);
   if (rc == SQLITE_OK && sqlite3_stmt_readonly(statement))
     rc = unauthorized(catalog, "writes to shadow tables", message);
   colfam_catalog_put_back(catalog, statement, rc != SQLITE_OK);
   return rc;
+}
+
+/* Rows may come of PRAGMA count_changes. */
+static int run(struct colfam_catalog *catalog, sqlite3_stmt *statement, char **message) {
+  return run_on(catalog, statement, sqlite3_step(statement), message);
 }
 
 /* Runs an INSERT of one row, which a trigger of somebody's may have kept out. */
@@ -638,16 +642,16 @@ int colfam_catalog_delete_log(struct colfam_catalog *catalog, uint64_t seq, char
   return run(catalog, statement, message);
 }
 
-int colfam_catalog_trim_log(struct colfam_catalog *catalog, uint64_t flushed_seq, int limit,
-                            int *deleted, char **message) {
+int colfam_catalog_trim_log(struct colfam_catalog *catalog, uint64_t flushed_seq, bool *deleted,
+                            uint64_t *bytes, char **message) {
   sqlite3_stmt *statement;
   int rc = colfam_catalog_prepare(catalog, COLFAM_SQL_LOG_TRIM, &statement, message);
   if (rc != SQLITE_OK) return rc;
   sqlite3_bind_int64(statement, 1, (sqlite3_int64)flushed_seq);
-  sqlite3_bind_int(statement, 2, limit);
-  rc = run(catalog, statement, message);
-  *deleted = sqlite3_changes(catalog->db);
-  return rc;
+  rc = sqlite3_step(statement);
+  *deleted = rc == SQLITE_ROW;
+  *bytes = *deleted ? (uint64_t)sqlite3_column_int64(statement, 0) : 0;
+  return run_on(catalog, statement, rc, message);
 }
 
 int colfam_catalog_put_file(struct colfam_catalog *catalog, const struct kv_file_info *info,

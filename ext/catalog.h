@@ -21,7 +21,7 @@ enum colfam_sql {
   COLFAM_SQL_ROWS,       /* log rows in a range of seq */
   COLFAM_SQL_LOG_PUT,    /* from here on they write */
   COLFAM_SQL_LOG_DELETE, /* one row */
-  COLFAM_SQL_LOG_TRIM,   /* a few dead rows */
+  COLFAM_SQL_LOG_TRIM,   /* the oldest dead row */
   COLFAM_SQL_FILE_PUT,
   COLFAM_SQL_FILE_DELETE,
   COLFAM_SQL_META_PUT,
@@ -117,9 +117,9 @@ void colfam_catalog_file_ids(struct colfam_catalog *catalog, uint64_t **ids, siz
 int colfam_catalog_put_log(struct colfam_catalog *catalog, const struct kv_log_row *row,
                            char **message);
 int colfam_catalog_delete_log(struct colfam_catalog *catalog, uint64_t seq, char **message);
-/* Deletes at most `limit` dead rows (-1: all), oldest first; *deleted says how many. */
-int colfam_catalog_trim_log(struct colfam_catalog *catalog, uint64_t flushed_seq, int limit,
-                            int *deleted, char **message);
+/* Deletes the oldest row when it is dead; *bytes is the size of its batch. */
+int colfam_catalog_trim_log(struct colfam_catalog *catalog, uint64_t flushed_seq, bool *deleted,
+                            uint64_t *bytes, char **message);
 int colfam_catalog_put_file(struct colfam_catalog *catalog, const struct kv_file_info *info,
                             char **message);
 /* Records an edit over the view that it was made for or fits, and seals the manifest; meta is what t_cfmeta

@@ -43,9 +43,10 @@ struct colfam_table {
   bool meta_old;             /* `options` and `writable` may be those of an earlier snapshot */
   bool writable;             /* as t_cfmeta said last */
   bool dead_rows;            /* t_cflog may hold rows at or below flushed_seq */
-  bool renamed;              /* the transaction in progress may have renamed it */
-  bool options_stale;        /* a command that changed options may be rolled back */
-  int proof;                 /* what a commit proves for removals (reclaim.c), noted by xSync */
+  int64_t trimmed;    /* bytes of them that commits have deleted beyond what they have added */
+  bool renamed;       /* the transaction in progress may have renamed it */
+  bool options_stale; /* a command that changed options may be rolled back */
+  int proof;          /* what a commit proves for removals (reclaim.c), noted by xSync */
 };
 
 /* The connection's table of this name, opened when needed (reads t_cfmeta). The vtab joins it. */

@@ -19,7 +19,7 @@
 #include "txn_work.h"
 #include "worker.h"
 
-/* Dead log rows that a commit deletes (invariant 9). */
+/* Dead log rows that a commit deletes at the most (invariant 9). */
 #define TRIM_ROWS 4
 
 struct colfam_savepoint {
@@ -237,14 +237,26 @@ static int write_row(struct colfam_txn *txn, char **message) {
   return rc;
 }
 
+/* Deletes dead rows, about as many bytes as the commit adds to the log: their pages are used again for that.
+** A row too many, once, and from then on freed pages are not those that are used: where SQLite fills them
+** with zeros, all is written twice. */
 static int trim(struct colfam_txn *txn, char **message) {
   struct colfam_table *table = txn->table;
   uint64_t flushed = kv_view_log(txn->base)->flushed_seq;
   if (txn->jobs) flushed = colfam_work_edit(txn)->flushed_seq;
   if (!table->dead_rows && !txn->jobs) return SQLITE_OK;
-  int deleted = 0;
-  int rc = colfam_catalog_trim_log(&table->catalog, flushed, TRIM_ROWS, &deleted, message);
-  if (rc == SQLITE_OK) table->dead_rows = deleted == TRIM_ROWS;
+  bool logs = kv_batch_count(txn->batch) && !colfam_work_takes_batch(txn);
+  int64_t added = (int64_t)txn->encoded.size;
+  int64_t trimmed = logs ? table->trimmed - added : INT64_MIN / 2;
+  int rc = SQLITE_OK;
+  table->dead_rows = true;
+  for (int i = 0; i < TRIM_ROWS && trimmed <= -added / 2 && table->dead_rows && rc == SQLITE_OK;
+       i++) {
+    uint64_t bytes;
+    rc = colfam_catalog_trim_log(&table->catalog, flushed, &table->dead_rows, &bytes, message);
+    trimmed += (int64_t)bytes;
+  }
+  table->trimmed = logs && table->dead_rows ? trimmed : 0;
   return rc;
 }
 

@@ -1,6 +1,7 @@
 /* Processes that live for one commit (engine/README.md, invariant 8): 500 of them, one after the other,
 ** each with 1,000 rows, which exit without closing anything, so that whatever their thread had begun is
-** lost. Log, runs, files and the cost of opening stay bounded all along. */
+** lost. Log, runs, files and the cost of opening stay bounded all along. And how fast rows of the log go that
+** are dead (invariant 9). */
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -127,11 +128,67 @@ START_TEST(what_they_leave_is_bounded) {
 }
 END_TEST
 
+/* ---- Dead rows of the log */
+
+static void commit_blobs(sqlite3 *db, int rows, int commits) {
+  for (int i = 0; i < commits; i++)
+    sql_okf(db,
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)"
+            "INSERT INTO t(v) SELECT randomblob(1000) FROM n",
+            rows);
+}
+
+static sqlite3_int64 dead_rows(sqlite3 *db) {
+  return sql_int(db, "SELECT count(*) FROM t_cflog WHERE seq <= (SELECT value FROM t_cfmeta"
+                     " WHERE name = 'flushed_seq')");
+}
+
+static sqlite3 *open_with_log(void) {
+  sql_use_threads(0);
+  sqlite3 *db = sql_open(sql_path("app.db"));
+  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(v)");
+  return db;
+}
+
+/* SQLite finds the pages that a row has left for the next one. */
+START_TEST(as_much_goes_as_comes) {
+  sqlite3 *db = open_with_log();
+  commit_blobs(db, 20, 12);
+  sql_ok(db, "INSERT INTO t(t) VALUES('flush')");
+  sqlite3_int64 dead = dead_rows(db), free_pages = sql_int(db, "PRAGMA freelist_count");
+  ck_assert_int_gt(dead, 6);
+  for (; dead > 0; dead--) {
+    ck_assert_int_eq(dead_rows(db), dead);
+    commit_blobs(db, 20, 1);
+    ck_assert_int_le(sql_int(db, "PRAGMA freelist_count"), free_pages + 1);
+  }
+  ck_assert_int_eq(dead_rows(db), 0);
+  sql_close(db);
+}
+END_TEST
+
+START_TEST(a_large_dead_row_is_reckoned_with) {
+  sqlite3 *db = open_with_log();
+  commit_blobs(db, 1, 4);
+  commit_blobs(db, 100, 1);
+  commit_blobs(db, 1, 20);
+  sql_ok(db, "INSERT INTO t(t) VALUES('flush')");
+  ck_assert_int_eq(dead_rows(db), 21);
+  commit_blobs(db, 1, 20);
+  ck_assert_int_eq(dead_rows(db), 20);
+  commit_blobs(db, 100, 2);
+  ck_assert_int_eq(dead_rows(db), 16);
+  sql_close(db);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("short writers");
   TCase *tests = tcase_create("one after the other");
   tcase_set_timeout(tests, 300);
   tcase_add_loop_test(tests, what_they_leave_is_bounded, 0, THREADS_MAX);
+  tcase_add_test(tests, as_much_goes_as_comes);
+  tcase_add_test(tests, a_large_dead_row_is_reckoned_with);
   suite_add_tcase(suite, tests);
   return harness_run(suite);
 }
