@@ -179,11 +179,69 @@ double colfam_vtab_rows_estimate(struct colfam_vtab *vtab) {
   return vtab->rows_estimate;
 }
 
+/* ---- Kept statements
+**
+** To find a table by its name and to begin its transaction two statements have to be prepared. The second one
+** stays with the vtab, reset, and stepping it again is proof that the name still means this vtab: SQLite
+** prepares it anew when the schema of its database or of temp has changed, or the authorizer, and makes new
+** vtab objects when a table has. */
+
+static int prepares_of(sqlite3_stmt *statement) {
+  return sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_REPREPARE, 0);
+}
+
+/* A name without a database may come to mean a table of one that is looked through before. */
+static bool is_lasting(const struct table_name *name, const struct colfam_vtab *vtab) {
+  return name->database || sqlite3_stricmp(vtab->database, "main") == 0 ||
+         sqlite3_stricmp(vtab->database, "temp") == 0;
+}
+
+/* From now on statements of the vtab's anchors are kept, as long as they are asked for by this name. Without
+** memory they are not. */
+static void keep_name(struct colfam_vtab *vtab, const struct table_name *name, const char *text) {
+  sqlite3_free(vtab->kept_name);
+  vtab->kept_name = is_lasting(name, vtab) ? sqlite3_mprintf("%s", text) : NULL;
+  sqlite3_finalize(vtab->kept_hold);
+  vtab->kept_hold = NULL;
+}
+
+static void keep_hold(struct colfam_anchor *anchor) {
+  struct colfam_vtab *vtab = anchor->vtab;
+  if (!anchor->hold || anchor->vtab_moves != anchor->conn->vtab_moves) return;
+  if (!vtab->kept_name || vtab->kept_hold || prepares_of(anchor->hold) != anchor->prepares) return;
+  if (sqlite3_reset(anchor->hold) != SQLITE_OK) return;
+  vtab->kept_hold = anchor->hold;
+  anchor->hold = NULL;
+}
+
+static bool take_hold(struct colfam_conn *conn, const char *text, struct colfam_anchor *anchor) {
+  struct colfam_vtab *vtab = conn->vtabs;
+  while (vtab && !(vtab->kept_hold && strcmp(vtab->kept_name, text) == 0)) vtab = vtab->next;
+  if (!vtab) return false;
+  *anchor = (struct colfam_anchor){.hold = vtab->kept_hold,
+                                   .vtab = vtab,
+                                   .conn = conn,
+                                   .vtab_moves = conn->vtab_moves,
+                                   .prepares = prepares_of(vtab->kept_hold)};
+  vtab->kept_hold = NULL;
+  return true;
+}
+
+/* Whether the resting anchor's transaction could be begun again and found nothing new. */
+static bool hold_again(struct colfam_anchor *anchor) {
+  const struct colfam_conn *conn = anchor->conn;
+  if (!anchor->hold || anchor->vtab_moves != conn->vtab_moves) return false;
+  int rc = sqlite3_step(anchor->hold);
+  return (rc == SQLITE_ROW || rc == SQLITE_DONE) && anchor->vtab_moves == conn->vtab_moves &&
+         prepares_of(anchor->hold) == anchor->prepares;
+}
+
 /* ---- Public */
 
-int colfam_anchor_hold(struct colfam_conn *conn, const char *text, struct colfam_anchor *anchor,
-                       char **message) {
+static int hold_by_name(struct colfam_conn *conn, const char *text, bool keeps,
+                        struct colfam_anchor *anchor, char **message) {
   memset(anchor, 0, sizeof *anchor);
+  anchor->conn = conn;
   struct table_name name = {NULL, NULL, NULL};
   int rc = parse_name(text, &name, message);
   if (rc != SQLITE_OK) return rc;
@@ -195,22 +253,41 @@ int colfam_anchor_hold(struct colfam_conn *conn, const char *text, struct colfam
   if (rc == SQLITE_OK && anchor->vtab_moves != conn->vtab_moves)
     rc = find_vtab(conn, &name, &anchor->vtab, message);
   anchor->vtab_moves = conn->vtab_moves;
+  if (rc == SQLITE_OK) anchor->prepares = prepares_of(anchor->hold);
+  if (rc == SQLITE_OK && keeps) keep_name(anchor->vtab, &name, text);
   sqlite3_free(name.memory);
   if (rc != SQLITE_OK) colfam_anchor_end(anchor);
   return rc;
 }
 
-int colfam_anchor_begin(struct colfam_conn *conn, const char *text, struct colfam_anchor *anchor,
-                        char **message) {
-  int rc = colfam_anchor_hold(conn, text, anchor, message);
+int colfam_anchor_hold(struct colfam_conn *conn, const char *text, struct colfam_anchor *anchor,
+                       char **message) {
+  return hold_by_name(conn, text, false, anchor, message);
+}
+
+static int view_of(struct colfam_anchor *anchor, int rc, char **message) {
   if (rc != SQLITE_OK) return rc;
   rc = take_view(anchor, message);
   if (rc != SQLITE_OK) colfam_anchor_end(anchor);
   return rc;
 }
 
+static int begin_anew(struct colfam_conn *conn, const char *name, struct colfam_anchor *anchor,
+                      char **message) {
+  return view_of(anchor, hold_by_name(conn, name, true, anchor, message), message);
+}
+
+int colfam_anchor_begin(struct colfam_conn *conn, const char *text, struct colfam_anchor *anchor,
+                        char **message) {
+  bool taken = take_hold(conn, text, anchor);
+  if (taken && hold_again(anchor)) return view_of(anchor, SQLITE_OK, message);
+  if (taken) sqlite3_finalize(anchor->hold);
+  return begin_anew(conn, text, anchor, message);
+}
+
 void colfam_anchor_end(struct colfam_anchor *anchor) {
   kv_view_unref(anchor->view);
+  keep_hold(anchor);
   sqlite3_finalize(anchor->hold);
   memset(anchor, 0, sizeof *anchor);
 }
@@ -222,22 +299,18 @@ void colfam_anchor_rest(struct colfam_anchor *anchor) {
   sqlite3_reset(anchor->hold);
 }
 
-/* Whether the resting anchor's transaction could be begun again and found nothing new. */
-static bool hold_again(const struct colfam_conn *conn, struct colfam_anchor *anchor) {
-  if (!anchor->hold || anchor->vtab_moves != conn->vtab_moves) return false;
-  int rc = sqlite3_step(anchor->hold);
-  return (rc == SQLITE_ROW || rc == SQLITE_DONE) && anchor->vtab_moves == conn->vtab_moves;
+/* Whether somebody else, who does not end before the caller, has a transaction that the anchor can do with. */
+static bool is_held(const struct colfam_anchor *anchor) {
+  return anchor->hold && anchor->vtab_moves == anchor->conn->vtab_moves &&
+         sqlite3_txn_state(anchor->conn->db, anchor->vtab->database) != SQLITE_TXN_NONE;
 }
 
 int colfam_anchor_again(struct colfam_conn *conn, const char *name, struct colfam_anchor *anchor,
                         char **message) {
-  if (!hold_again(conn, anchor)) {
-    colfam_anchor_end(anchor);
-    return colfam_anchor_begin(conn, name, anchor, message);
-  }
-  int rc = take_view(anchor, message);
-  if (rc != SQLITE_OK) colfam_anchor_end(anchor);
-  return rc;
+  if (!anchor->conn) return colfam_anchor_begin(conn, name, anchor, message);
+  if (is_held(anchor) || hold_again(anchor)) return view_of(anchor, SQLITE_OK, message);
+  colfam_anchor_end(anchor);
+  return colfam_anchor_begin(conn, name, anchor, message);
 }
 
 int colfam_conn_tables(struct colfam_conn *conn, const char *database, sqlite3_stmt **names) {

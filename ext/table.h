@@ -86,17 +86,20 @@ int colfam_table_pragma(struct colfam_table *table, const char *name, char *text
                         char **message);
 
 /* For functions that name a table ('t', 'aux.t', quoted): finds the vtab, anchored in a read transaction
-** that lasts until colfam_anchor_end (invariant 1, Anchor). */
+** that lasts until colfam_anchor_end (invariant 1, Anchor). Ended anchors leave to their vtab what makes the
+** next call by the same name cheap. */
 struct colfam_anchor {
   sqlite3_stmt *hold; /* an open SELECT on the table itself: keeps the read transaction */
   struct colfam_vtab *vtab;
   struct kv_view *view;
   struct kv_batch *batch;
+  struct colfam_conn *conn;
   unsigned vtab_moves; /* of the connection, when the vtab was found */
+  int prepares;        /* of `hold`, then: another number tells of a new schema or authorizer */
 };
 int colfam_anchor_begin(struct colfam_conn *conn, const char *name, struct colfam_anchor *anchor,
                         char **message);
-/* The same without a view, for a table whose view cannot be made. */
+/* The same without a view, for a table whose view cannot be made; nothing of it is kept for the next call. */
 int colfam_anchor_hold(struct colfam_conn *conn, const char *name, struct colfam_anchor *anchor,
                        char **message);
 void colfam_anchor_end(struct colfam_anchor *anchor);

@@ -61,6 +61,8 @@ static void free_vtab(struct colfam_vtab *vtab) {
   if (*link) *link = vtab->next;
   vtab->conn->vtab_moves++;
   if (vtab->conn->planned == vtab) vtab->conn->planned = NULL;
+  sqlite3_finalize(vtab->kept_hold);
+  sqlite3_free(vtab->kept_name);
   colfam_table_leave(vtab);
   colfam_update_release(vtab);
   colfam_cursor_free_spares(vtab);

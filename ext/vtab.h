@@ -26,8 +26,11 @@ struct colfam_vtab {
   bool joining;                          /* between xBegin and the first savepoint callback */
   bool opening;                          /* the table, for the first time */
   struct colfam_cursor *spare_cursors;   /* closed ones, kept for the next xOpen (cursor.c) */
-  double rows_estimate;                  /* when a statement was last planned; 0 before */
-  struct colfam_vtab *next;              /* of the connection's vtabs */
+  sqlite3_stmt
+      *kept_hold;  /* of an anchor that has ended, for the next by this name (anchor.c), or NULL */
+  char *kept_name; /* NULL: none is kept */
+  double rows_estimate;     /* when a statement was last planned; 0 before */
+  struct colfam_vtab *next; /* of the connection's vtabs */
 };
 
 /* Opens the table behind it when needed. On failure base.zErrMsg is set. */

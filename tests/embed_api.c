@@ -650,6 +650,62 @@ START_TEST(the_function_wants_its_pointer) {
 }
 END_TEST
 
+static int deny_all(void *unused, int action, const char *a, const char *b, const char *c,
+                    const char *d) {
+  (void)unused, (void)action, (void)a, (void)b, (void)c, (void)d;
+  return SQLITE_DENY;
+}
+
+/* What a call leaves for the next one by the same name is worth nothing once the name means something else. */
+START_TEST(a_name_means_what_it_means_now) {
+  make_numbers();
+  sqlite3 *other = sql_open(sql_path("app.db"));
+  const struct colfam_value key = integer(2);
+  const struct colfam_request one = request("t", &key, 1, 1),
+                              qualified = request("main.t", &key, 1, 1);
+  const sqlite3_int64 two = 2;
+  struct colfam_result *result;
+  static const struct {
+    const char *here, *elsewhere, *row;
+  } steps[] = {
+      {"", "", "2|value 1"},
+      {"DROP TABLE t; CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, v);"
+       "INSERT INTO t VALUES(2, 'new')",
+       "", "2|new"},
+      {"ALTER TABLE t RENAME TO u; CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, v);"
+       "INSERT INTO t VALUES(2, 'newer')",
+       "", "2|newer"},
+      {"", "ALTER TABLE t RENAME TO w; ALTER TABLE u RENAME TO t", "2|new"},
+      {"CREATE VIRTUAL TABLE temp.t USING colfam(k INT PRIMARY KEY, v);"
+       "INSERT INTO temp.t VALUES(2, 'temp')",
+       "", "2|temp"},
+      {"DROP TABLE temp.t", "", "2|new"},
+      {"BEGIN; DROP TABLE t; ALTER TABLE w RENAME TO t", "", "2|newer"},
+      {"ROLLBACK", "", "2|new"},
+  };
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    sql_ok(db, steps[i].here);
+    sql_ok(other, steps[i].elsewhere);
+    for (int twice = 0; twice < 2; twice++) {
+      result = get_integers("t", &two, 1);
+      result_is(result, 0, 1, steps[i].row);
+      api->free_result(result);
+    }
+  }
+  sql_close(other);
+  sql_ok(db, "CREATE TEMP TABLE t(k)");
+  get_fails(&one, 1, SQLITE_ERROR, "t is no colfam table");
+  result = get(&qualified, 1);
+  result_is(result, 0, 1, "2|new");
+  api->free_result(result);
+  sqlite3_set_authorizer(db, deny_all, NULL);
+  get_fails(&qualified, 1, SQLITE_AUTH, "not authorized");
+  sqlite3_set_authorizer(db, NULL, NULL);
+  sql_ok(db, "DROP TABLE temp.t; CREATE TEMP VIEW t AS SELECT 1");
+  get_fails(&one, 1, SQLITE_ERROR, "t is no colfam table");
+}
+END_TEST
+
 START_TEST(calls_from_within_a_statement) {
   make_numbers();
   sqlite3_stmt *rows;
@@ -695,6 +751,7 @@ int main(void) {
   tcase_add_test(tc, wrong_requests_are_refused);
   tcase_add_test(tc, damage_is_an_error_and_no_absence);
   tcase_add_test(tc, the_function_wants_its_pointer);
+  tcase_add_test(tc, a_name_means_what_it_means_now);
   tcase_add_test(tc, calls_from_within_a_statement);
   suite_add_tcase(suite, tc);
   return harness_run(suite);
