@@ -11,14 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "colfam.h"
-#include "conn.h"
+#include "api_call.h"
 #include "error.h"
-#include "key_value.h"
 #include "row.h"
-#include "table.h"
-
-#define NOWHERE SIZE_MAX
 
 /* Bytes of a key column that had to be made for a caller. */
 struct kept {
@@ -32,7 +27,7 @@ struct kept {
 struct rows {
   struct colfam_schema *schema; /* a reference */
   size_t count;                 /* keys asked for */
-  size_t *places;               /* of each key in `keys`; NOWHERE when no row can have it */
+  size_t *places;               /* of each key in `keys`; COLFAM_NOWHERE when no row can have it */
   struct kv_buf bytes;          /* of the encoded keys */
   struct kv_slice *keys;        /* sorted, distinct */
   size_t key_count;
@@ -45,105 +40,6 @@ struct colfam_result {
   int count;
   struct rows *rows; /* one a request, in the same memory */
 };
-
-struct api_object {
-  struct colfam_api api; /* first: what callers see */
-  struct colfam_conn *conn;
-};
-
-static struct colfam_conn *conn_of(const struct colfam_api *api) {
-  return ((const struct api_object *)api)->conn;
-}
-
-/* ---- A call: its tables, anchored */
-
-struct call {
-  struct colfam_conn *conn;
-  const struct colfam_request *requests;
-  int count;
-  struct colfam_anchor *anchors; /* one a request */
-  int anchored;
-  struct colfam_key_values values;
-  char *message;
-};
-
-static int check_request(const struct colfam_request *request, char **message) {
-  const struct colfam_keys *keys = &request->keys;
-  if (!request->table) return colfam_error(message, SQLITE_MISUSE, "a request names no table");
-  if (keys->count >= 0 && keys->columns > 0 && (keys->values || !keys->count)) return SQLITE_OK;
-  return colfam_error(message, SQLITE_MISUSE, "table %s: %lld keys of %d columns cannot be",
-                      request->table, keys->count, keys->columns);
-}
-
-static int check_columns(const struct call *call, int i, char **message) {
-  const struct colfam_schema *schema = call->anchors[i].vtab->schema;
-  int given = call->requests[i].keys.columns, columns = colfam_key_columns(schema);
-  if (given == columns) return SQLITE_OK;
-  return colfam_error(message, SQLITE_ERROR, "the key of table %s has %d columns, %d values given",
-                      schema->label, columns, given);
-}
-
-static int anchor_all(struct call *call) {
-  int rc = SQLITE_OK;
-  for (int i = 0; i < call->count && rc == SQLITE_OK; i++) {
-    const struct colfam_request *request = &call->requests[i];
-    rc = check_request(request, &call->message);
-    if (rc == SQLITE_OK)
-      rc = colfam_anchor_begin(call->conn, request->table, &call->anchors[i], &call->message);
-    if (rc != SQLITE_OK) return rc;
-    call->anchored = i + 1;
-    rc = check_columns(call, i, &call->message);
-  }
-  return rc;
-}
-
-/* The program calls from outside SQLite, whose values and statements ask for the connection's mutex. */
-static int call_begin(struct call *call, const struct colfam_api *api,
-                      const struct colfam_request *requests, int count) {
-  memset(call, 0, sizeof *call);
-  call->conn = conn_of(api);
-  sqlite3_mutex_enter(sqlite3_db_mutex(call->conn->db));
-  call->requests = requests;
-  call->count = count;
-  call->values.db = call->conn->db;
-  if (count < 0) return SQLITE_MISUSE;
-  call->anchors = sqlite3_malloc64(sizeof *call->anchors * (sqlite3_uint64)(count + 1));
-  return call->anchors ? anchor_all(call) : SQLITE_NOMEM;
-}
-
-static int call_end(struct call *call, int rc, char **message) {
-  for (int i = 0; i < call->anchored; i++) colfam_anchor_end(&call->anchors[i]);
-  sqlite3_free(call->anchors);
-  colfam_key_values_release(&call->values);
-  if (message) {
-    *message = rc == SQLITE_OK ? NULL : call->message;
-    if (rc != SQLITE_OK && !*message) *message = sqlite3_mprintf("%s", sqlite3_errstr(rc));
-  }
-  if (!message || rc == SQLITE_OK) sqlite3_free(call->message);
-  sqlite3_mutex_leave(sqlite3_db_mutex(call->conn->db));
-  return rc;
-}
-
-static int engine_error(struct call *call, int i, kv_status status, const struct kv_err *err) {
-  return colfam_error_of(&call->message, call->anchors[i].vtab->schema->label, status, err);
-}
-
-/* Appends the encoded key number `k` of a request. */
-static int append_key(struct call *call, int i, size_t k, struct kv_buf *bytes, bool *possible) {
-  const struct colfam_keys *keys = &call->requests[i].keys;
-  const struct colfam_schema *schema = call->anchors[i].vtab->schema;
-  const struct colfam_value *values = keys->values + k * (size_t)keys->columns;
-  size_t start = bytes->size;
-  int rc = SQLITE_OK;
-  *possible = true;
-  for (int c = 0; c < keys->columns && rc == SQLITE_OK && *possible; c++)
-    rc = colfam_key_append_value(&call->values, bytes, schema, c, &values[c], possible);
-  if (bytes->size - start > KV_KEY_BYTES_MAX) *possible = false;
-  if (rc == SQLITE_MISUSE)
-    return colfam_error(&call->message, rc, "table %s: key %lld has something that is no value",
-                        schema->label, (long long)k);
-  return rc;
-}
 
 /* ---- multi_get */
 
@@ -160,14 +56,14 @@ static int compare_asked(const void *a, const void *b) {
 }
 
 /* Encodes the keys that a row can have; *count says how many these are. */
-static int encode_keys(struct call *call, int i, struct rows *rows, struct asked *asked,
+static int encode_keys(struct colfam_call *call, int i, struct rows *rows, struct asked *asked,
                        size_t *count) {
   *count = 0;
   for (size_t k = 0; k < rows->count; k++) {
     bool possible;
     size_t start = rows->bytes.size;
-    rows->places[k] = NOWHERE;
-    int rc = append_key(call, i, k, &rows->bytes, &possible);
+    rows->places[k] = COLFAM_NOWHERE;
+    int rc = colfam_call_append_key(call, i, k, &rows->bytes, &possible);
     if (rc != SQLITE_OK) return rc;
     if (!possible) {
       rows->bytes.size = start;
@@ -198,7 +94,7 @@ static void place_keys(struct rows *rows, struct asked *asked, size_t count) {
   }
 }
 
-static int make_keys(struct call *call, int i, struct rows *rows) {
+static int make_keys(struct colfam_call *call, int i, struct rows *rows) {
   size_t count;
   struct asked *asked = sqlite3_malloc64(sizeof *asked * (rows->count + 1));
   rows->places = sqlite3_malloc64(sizeof *rows->places * (rows->count + 1));
@@ -210,7 +106,7 @@ static int make_keys(struct call *call, int i, struct rows *rows) {
   return rc;
 }
 
-static int get_rows(struct call *call, int i, struct rows *rows) {
+static int get_rows(struct colfam_call *call, int i, struct rows *rows) {
   const struct colfam_anchor *anchor = &call->anchors[i];
   struct kv_err err = {0};
   rows->schema = colfam_schema_ref(anchor->vtab->schema);
@@ -219,10 +115,10 @@ static int get_rows(struct call *call, int i, struct rows *rows) {
   if (rc != SQLITE_OK || !rows->key_count) return rc;
   kv_status status =
       kv_multi_get(anchor->view, anchor->batch, rows->keys, rows->key_count, &rows->values, &err);
-  return status == KV_OK ? SQLITE_OK : engine_error(call, i, status, &err);
+  return status == KV_OK ? SQLITE_OK : colfam_call_error(call, i, status, &err);
 }
 
-static struct colfam_result *result_new(struct call *call) {
+static struct colfam_result *result_new(struct colfam_call *call) {
   sqlite3_uint64 size = sizeof(struct colfam_result) + sizeof(struct rows) * (size_t)call->count;
   struct colfam_result *result = sqlite3_malloc64(size);
   if (!result) return NULL;
@@ -258,9 +154,9 @@ static void api_free_result(struct colfam_result *result) {
 
 static int api_multi_get(const struct colfam_api *api, const struct colfam_request *requests,
                          int count, struct colfam_result **result, char **message) {
-  struct call call;
+  struct colfam_call call;
   *result = NULL;
-  int rc = call_begin(&call, api, requests, count);
+  int rc = colfam_call_begin(&call, api, requests, count);
   struct colfam_result *made = rc == SQLITE_OK ? result_new(&call) : NULL;
   if (rc == SQLITE_OK && !made) rc = SQLITE_NOMEM;
   for (int i = 0; i < count && rc == SQLITE_OK; i++) rc = get_rows(&call, i, &made->rows[i]);
@@ -268,69 +164,7 @@ static int api_multi_get(const struct colfam_api *api, const struct colfam_reque
     *result = made;
   else
     api_free_result(made);
-  return call_end(&call, rc, message);
-}
-
-/* ---- exists and may_exist */
-
-typedef kv_status (*probe_fn)(const struct colfam_anchor *anchor, struct kv_slice key,
-                              unsigned char *answer, struct kv_err *err);
-
-static kv_status probe_exact(const struct colfam_anchor *anchor, struct kv_slice key,
-                             unsigned char *answer, struct kv_err *err) {
-  bool found = false;
-  kv_status status = kv_exists(anchor->view, anchor->batch, key, &found, err);
-  *answer = found ? COLFAM_PRESENT : COLFAM_ABSENT;
-  return status;
-}
-
-static kv_status probe_memory(const struct colfam_anchor *anchor, struct kv_slice key,
-                              unsigned char *answer, struct kv_err *err) {
-  static const unsigned char answers[] = {
-      [KV_ABSENT] = COLFAM_ABSENT, [KV_PRESENT] = COLFAM_PRESENT, [KV_UNKNOWN] = COLFAM_UNKNOWN};
-  enum kv_may_exist told = KV_UNKNOWN;
-  kv_status status = kv_may_exist(anchor->view, anchor->batch, key, &told, NULL, err);
-  *answer = answers[told];
-  return status;
-}
-
-static int probe_request(struct call *call, int i, probe_fn probe, unsigned char *answers) {
-  struct kv_buf key;
-  struct kv_err err = {0};
-  int rc = SQLITE_OK;
-  kv_buf_init(&key);
-  for (size_t k = 0; k < (size_t)call->requests[i].keys.count && rc == SQLITE_OK; k++) {
-    bool possible;
-    kv_buf_clear(&key);
-    answers[k] = COLFAM_ABSENT;
-    rc = append_key(call, i, k, &key, &possible);
-    if (rc != SQLITE_OK || !possible) continue;
-    kv_status status = probe(&call->anchors[i], kv_buf_slice(&key), &answers[k], &err);
-    if (status != KV_OK) rc = engine_error(call, i, status, &err);
-  }
-  kv_buf_release(&key);
-  return rc;
-}
-
-static int probe_all(const struct colfam_api *api, const struct colfam_request *requests, int count,
-                     probe_fn probe, unsigned char *answers, char **message) {
-  struct call call;
-  int rc = call_begin(&call, api, requests, count);
-  for (int i = 0; i < count && rc == SQLITE_OK; i++) {
-    rc = probe_request(&call, i, probe, answers);
-    answers += requests[i].keys.count;
-  }
-  return call_end(&call, rc, message);
-}
-
-static int api_exists(const struct colfam_api *api, const struct colfam_request *requests,
-                      int count, unsigned char *answers, char **message) {
-  return probe_all(api, requests, count, probe_exact, answers, message);
-}
-
-static int api_may_exist(const struct colfam_api *api, const struct colfam_request *requests,
-                         int count, unsigned char *answers, char **message) {
-  return probe_all(api, requests, count, probe_memory, answers, message);
+  return colfam_call_end(&call, rc, message);
 }
 
 /* ---- Results */
@@ -345,7 +179,7 @@ static bool find_row(const struct rows *rows, sqlite3_int64 key, size_t *place,
                      struct kv_slice *value) {
   if (!rows || key < 0 || (sqlite3_uint64)key >= rows->count) return false;
   *place = rows->places[key];
-  return *place != NOWHERE && kv_result_found(rows->values, *place, value);
+  return *place != COLFAM_NOWHERE && kv_result_found(rows->values, *place, value);
 }
 
 static int api_found(const struct colfam_result *result, int request, sqlite3_int64 key) {
@@ -432,6 +266,68 @@ static int api_column(struct colfam_result *result, int request, sqlite3_int64 k
   return rc;
 }
 
+/* ---- Into the caller's memory */
+
+static int fill_room(struct colfam_result *result, int request, sqlite3_int64 key, int column,
+                     struct colfam_room *room) {
+  struct colfam_value *value = &room->value;
+  room->found = api_found(result, request, key);
+  *value = (struct colfam_value){.type = SQLITE_NULL};
+  if (!room->found) return SQLITE_OK;
+  int rc = api_column(result, request, key, column, value);
+  if (rc != SQLITE_OK || !value->size) return rc;
+  bool fits = room->bytes && value->size <= room->capacity;
+  if (fits) memcpy(room->bytes, value->bytes, (size_t)value->size);
+  value->bytes = fits ? room->bytes : NULL;
+  return SQLITE_OK;
+}
+
+static int fill_rooms(struct colfam_result *result, int request, const struct colfam_into *into,
+                      int *rc_of) {
+  struct colfam_room *room = into->rooms;
+  int rc = SQLITE_OK;
+  for (size_t k = 0; k < result->rows[request].count; k++) {
+    for (int c = 0; c < into->column_count && rc == SQLITE_OK; c++)
+      rc = fill_room(result, request, (sqlite3_int64)k, into->columns[c], room++);
+  }
+  *rc_of = request;
+  return rc;
+}
+
+/* A column that the table does not have is found before anything is written. */
+static int check_into(const struct colfam_result *result, const struct colfam_into *into,
+                      char **message) {
+  for (int i = 0; i < result->count; i++) {
+    const struct colfam_schema *schema = result->rows[i].schema;
+    int lowest = schema->key_form == COLFAM_KEY_ROWID ? -1 : 0;
+    for (int c = 0; c < into[i].column_count; c++) {
+      if (into[i].columns[c] >= lowest && into[i].columns[c] < schema->column_count) continue;
+      return colfam_error(message, SQLITE_RANGE, "table %s has no column %d", schema->label,
+                          into[i].columns[c]);
+    }
+  }
+  return SQLITE_OK;
+}
+
+static int api_multi_get_into(const struct colfam_api *api, const struct colfam_request *requests,
+                              int count, const struct colfam_into *into, char **message) {
+  struct colfam_result *result;
+  int at = 0;
+  int rc = api_multi_get(api, requests, count, &result, message);
+  if (rc != SQLITE_OK) return rc;
+  char *text = NULL;
+  rc = check_into(result, into, &text);
+  for (int i = 0; i < count && rc == SQLITE_OK; i++) rc = fill_rooms(result, i, &into[i], &at);
+  if (rc != SQLITE_OK && !text)
+    colfam_error(&text, rc, "table %s: %s", result->rows[at].schema->label, sqlite3_errstr(rc));
+  api_free_result(result);
+  if (message)
+    *message = text;
+  else
+    sqlite3_free(text);
+  return rc;
+}
+
 /* ---- colfam_api(?1) */
 
 static struct api_object *object_of(struct colfam_conn *conn) {
@@ -442,12 +338,17 @@ static struct api_object *object_of(struct colfam_conn *conn) {
       .api = {.version = COLFAM_API_VERSION,
               .size = sizeof(struct colfam_api),
               .multi_get = api_multi_get,
-              .exists = api_exists,
-              .may_exist = api_may_exist,
+              .exists = colfam_api_exists,
+              .may_exist = colfam_api_may_exist,
               .found = api_found,
               .column_count = api_column_count,
               .column = api_column,
-              .free_result = api_free_result},
+              .free_result = api_free_result,
+              .multi_get_into = api_multi_get_into,
+              .probe = colfam_api_probe,
+              .probed = colfam_api_probed,
+              .go_on = colfam_api_go_on,
+              .free_probe = colfam_api_free_probe},
       .conn = conn,
   };
   conn->api = object;

@@ -63,7 +63,27 @@ struct colfam_result;
 #define COLFAM_PRESENT 1
 #define COLFAM_UNKNOWN 2 /* not told without reading a block */
 
-#define COLFAM_API_VERSION 1
+/* A place of the caller's for one column of one row. */
+struct colfam_room {
+  void *bytes; /* for texts and blobs; may be NULL when capacity is 0 */
+  sqlite3_int64 capacity;
+  int found; /* set: whether the row is there */
+  struct colfam_value
+      value; /* set: NULL without a row. Its bytes are those above; they are NULL, and nothing was
+                             ** written, when its size is over the capacity: ask again with more */
+};
+/* What is wanted of the rows of one request. */
+struct colfam_into {
+  const int *columns; /* numbers; -1 is the rowid of a table that has one */
+  int column_count;
+  struct colfam_room *rooms; /* keys.count * column_count, those of a key together */
+};
+
+/* What a probe found out without reading a block, and how far it came. It stays as it is whatever happens to the
+** tables later, as a result does. */
+struct colfam_probe;
+
+#define COLFAM_API_VERSION 2
 #define COLFAM_API_POINTER "colfam_api_ptr"
 
 /* Members are only ever added at the end, each with a new version.
@@ -93,6 +113,20 @@ struct colfam_api {
   int (*column)(struct colfam_result *result, int request, sqlite3_int64 key, int column,
                 struct colfam_value *value);
   void (*free_result)(struct colfam_result *result); /* NULL is allowed */
+
+  /* From version 2 on. */
+
+  /* multi_get into the caller's memory: into[i] for requests[i]; nothing is kept. */
+  int (*multi_get_into)(const struct colfam_api *api, const struct colfam_request *requests,
+                        int count, const struct colfam_into *into, char **message);
+  /* may_exist that can go on: `probed` tells the answer of a key, and `go_on` makes the unknown ones ABSENT or
+  ** PRESENT, as they were when it was probed: it reads what is left to be read, no filter is asked twice. After a
+  ** failure it may be called again. */
+  int (*probe)(const struct colfam_api *api, const struct colfam_request *requests, int count,
+               struct colfam_probe **probe, char **message);
+  int (*probed)(const struct colfam_probe *probe, int request, sqlite3_int64 key);
+  int (*go_on)(struct colfam_probe *probe, char **message);
+  void (*free_probe)(struct colfam_probe *probe); /* NULL is allowed */
 };
 
 #ifdef __cplusplus

@@ -69,7 +69,6 @@ static void compare(const struct data *data, size_t batch, bool present) {
                   present ? "present" : "absent", data->shape.key_bytes, data->shape.value_bytes,
                   (size_t)data->rows);
   bench_add_ways(&table, BENCH_MULTI_GET, stores, ALL, &asked);
-  bench_not_there(&table, "colfam.h, caller's buffers", "not there yet");
   set_goals(&table, data, present);
   bench_time(&table, rounds, (double)batches, expected);
   bench_print(&table);

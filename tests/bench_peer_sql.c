@@ -38,7 +38,10 @@ struct sql_store {
   const struct colfam_api *api;
   struct colfam_value *values; /* for keys of a call */
   unsigned char *answers;
+  struct colfam_room *rooms;
+  char *buffers; /* of value_bytes each */
   size_t values_room;
+  size_t value_bytes;
 };
 
 static void need(sqlite3 *db, int rc) {
@@ -116,6 +119,7 @@ static sqlite3_stmt *prepared(struct sql_store *store, enum statement which) {
 static struct sql_store *open_table(const char *dir, const struct bench_setup *setup,
                                     const char *create, const char *packed) {
   struct sql_store *store = calloc(1, sizeof *store);
+  store->value_bytes = setup->shape.value_bytes;
   char *sql = sqlite3_mprintf(create, setup->option ? ", " : "", setup->option);
   store->db = bench_sql_open(dir, setup->cache_bytes, setup->durable);
   sqlite3_stmt *look =
@@ -164,6 +168,8 @@ static void close_store(void *opened) {
   need(store->db, sqlite3_close(store->db));
   free(store->values);
   free(store->answers);
+  free(store->rooms);
+  free(store->buffers);
   free(store);
 }
 
@@ -293,6 +299,8 @@ static struct colfam_keys colfam_keys_of(struct sql_store *store, const struct k
   if (n > store->values_room) {
     store->values = realloc(store->values, n * sizeof *store->values);
     store->answers = realloc(store->answers, n);
+    store->rooms = realloc(store->rooms, n * sizeof *store->rooms);
+    store->buffers = realloc(store->buffers, n * store->value_bytes);
     store->values_room = n;
   }
   for (size_t i = 0; i < n; i++) {
@@ -324,6 +332,28 @@ static uint64_t by_api(void *opened, const struct kv_slice *keys, size_t n) {
     sum += bench_digest(value.bytes, (size_t)value.size);
   }
   store->api->free_result(result);
+  return sum;
+}
+
+/* Buffers of the size that the values have. */
+static uint64_t into_buffers(void *opened, const struct kv_slice *keys, size_t n) {
+  static const int column = 1;
+  struct sql_store *store = opened;
+  struct colfam_request request = {"t", colfam_keys_of(store, keys, n)};
+  struct colfam_into into = {&column, 1, store->rooms};
+  char *message = NULL;
+  uint64_t sum = 0;
+  for (size_t i = 0; i < n; i++) {
+    size_t size = store->value_bytes;
+    store->rooms[i].bytes = store->buffers + i * size;
+    store->rooms[i].capacity = (sqlite3_int64)size;
+  }
+  int rc = store->api->multi_get_into(store->api, &request, 1, &into, &message);
+  bench_need(rc == SQLITE_OK, "multi_get_into: %s", message);
+  for (size_t i = 0; i < n; i++) {
+    const struct colfam_value *value = &store->rooms[i].value;
+    if (store->rooms[i].found) sum += bench_digest(value->bytes, (size_t)value->size);
+  }
   return sum;
 }
 
@@ -425,6 +455,7 @@ const struct bench_peer bench_floor = {
 
 static const struct bench_way colfam_ways[] = {
     {"colfam.h", BENCH_MULTI_GET, by_api},
+    {"colfam.h, caller's buffers", BENCH_MULTI_GET, into_buffers},
     {"colfam SQL IN", BENCH_MULTI_GET, in_list},
     {"colfam SQL packed", BENCH_MULTI_GET, by_colfam_keys},
     {"colfam SQL", BENCH_GET, get},

@@ -1,29 +1,14 @@
 /* A program in C that reads through ext/colfam.h: what multi_get, exists and may_exist say is what SQL says,
 ** and what a result holds stays as it was read. */
-#include "ext/colfam.h"
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "harness_sql.h"
+#include "harness_api.h"
 
 static sqlite3 *db;
 static const struct colfam_api *api;
-
-static const struct colfam_api *api_of(sqlite3 *connection) {
-  const struct colfam_api *got = NULL;
-  sqlite3_stmt *statement;
-  int rc = sqlite3_prepare_v2(connection, "SELECT colfam_api(?1)", -1, &statement, NULL);
-  ck_assert_int_eq(rc, SQLITE_OK);
-  sqlite3_bind_pointer(statement, 1, (void *)&got, COLFAM_API_POINTER, NULL);
-  ck_assert_int_eq(sqlite3_step(statement), SQLITE_ROW);
-  ck_assert_int_eq(sqlite3_column_type(statement, 0), SQLITE_NULL);
-  ck_assert_int_eq(sqlite3_finalize(statement), SQLITE_OK);
-  ck_assert_ptr_nonnull(got);
-  return got;
-}
 
 static void open_database(void) {
   db = sql_open(sql_path("app.db"));
@@ -32,29 +17,6 @@ static void open_database(void) {
 
 static void close_database(void) {
   sql_close(db);
-}
-
-/* ---- Values */
-
-static struct colfam_value integer(sqlite3_int64 value) {
-  return (struct colfam_value){.type = SQLITE_INTEGER, .integer = value};
-}
-static struct colfam_value real(double value) {
-  return (struct colfam_value){.type = SQLITE_FLOAT, .real = value};
-}
-static struct colfam_value bytes(int type, const void *data, size_t size) {
-  return (struct colfam_value){.type = type, .bytes = data, .size = (sqlite3_int64)size};
-}
-static struct colfam_value text(const char *value) {
-  return bytes(SQLITE_TEXT, value, strlen(value));
-}
-static struct colfam_value null(void) {
-  return (struct colfam_value){.type = SQLITE_NULL};
-}
-
-static struct colfam_request request(const char *table, const struct colfam_value *values,
-                                     int columns, int count) {
-  return (struct colfam_request){table, {values, count, columns}};
 }
 
 static struct colfam_result *get(const struct colfam_request *requests, int count) {
@@ -123,14 +85,6 @@ static void result_is(struct colfam_result *result, int number, int count, const
   sqlite3_free(got);
 }
 
-/* t: k INT -> v TEXT, even keys 2..200, in a file; 'value 1' is of key 2. */
-static void make_numbers(void) {
-  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, v TEXT);"
-             "WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < 100)"
-             "INSERT INTO t SELECT i * 2, 'value ' || i FROM n;"
-             "INSERT INTO t(t) VALUES('flush')");
-}
-
 static void numbers_are(const char *expected) {
   struct colfam_result *result = get_integers("t", (const sqlite3_int64[]){200, 1, 4, 2, 4}, 5);
   result_is(result, 0, 5, expected);
@@ -142,7 +96,7 @@ static void numbers_are(const char *expected) {
 /* ---- Reading */
 
 START_TEST(keys_in_any_order_and_several_times) {
-  make_numbers();
+  api_make_numbers(db);
   numbers_are(ALL_NUMBERS);
   struct colfam_result *result = get_integers("t", (const sqlite3_int64[]){4, 1, 4}, 3);
   struct colfam_value first, again;
@@ -197,7 +151,7 @@ START_TEST(every_type_of_column) {
 END_TEST
 
 START_TEST(several_tables_in_one_call) {
-  make_numbers();
+  api_make_numbers(db);
   sql_ok(db, "CREATE VIRTUAL TABLE \"odd \"\"name\" USING colfam(line);"
              "INSERT INTO \"odd \"\"name\" VALUES('first'), ('second')");
   const struct colfam_value numbers[] = {integer(6), integer(7)};
@@ -250,7 +204,7 @@ START_TEST(tables_of_several_databases) {
 END_TEST
 
 START_TEST(rows_and_columns_that_are_not_there) {
-  make_numbers();
+  api_make_numbers(db);
   struct colfam_result *result = get_integers("t", (const sqlite3_int64[]){2, 3}, 2);
   static const struct {
     int request;
@@ -403,7 +357,7 @@ END_TEST
 /* ---- Transactions */
 
 START_TEST(pending_writes_are_seen) {
-  make_numbers();
+  api_make_numbers(db);
   sql_ok(db, "BEGIN; INSERT INTO t VALUES(1, 'new'); DELETE FROM t WHERE k = 4");
   numbers_are("200|value 100 1|new - 2|value 1 -");
   sql_ok(db, "SAVEPOINT s; UPDATE t SET v = 'changed' WHERE k = 200");
@@ -417,7 +371,7 @@ END_TEST
 
 START_TEST(a_transaction_in_progress_keeps_its_snapshot) {
   sql_ok(db, "PRAGMA journal_mode = wal");
-  make_numbers();
+  api_make_numbers(db);
   sqlite3 *other = sql_open(sql_path("app.db"));
   sql_ok(db, "BEGIN; SELECT 1 FROM sqlite_schema");
   sql_ok(other, "UPDATE t SET v = 'later' WHERE k = 4");
@@ -464,7 +418,7 @@ END_TEST
 /* ---- What a result keeps */
 
 static void result_outlives(const char *first, const char *then) {
-  make_numbers();
+  api_make_numbers(db);
   sql_ok(db, first);
   sqlite3_int64 keys[] = {1, 4, 200};
   struct colfam_result *result = get_integers("t", keys, 3);
@@ -501,7 +455,7 @@ START_TEST(result_outlives_drop) {
 END_TEST
 
 START_TEST(result_outlives_its_connection) {
-  make_numbers();
+  api_make_numbers(db);
   sql_ok(db, WRITES "COMMIT");
   sqlite3_int64 keys[] = {1, 4, 200};
   struct colfam_result *result = get_integers("t", keys, 3), *second = get_integers("t", keys, 1);
@@ -518,12 +472,12 @@ START_TEST(result_outlives_a_database_in_memory) {
   sqlite3 *file = db;
   db = sql_open(":memory:");
   api = api_of(db);
-  make_numbers();
+  api_make_numbers(db);
   sqlite3_int64 keys[] = {4, 5};
   struct colfam_result *result = get_integers("t", keys, 2);
   sql_close(db);
   db = sql_open(":memory:");
-  make_numbers();
+  api_make_numbers(db);
   result_is(result, 0, 2, "4|value 2 -");
   api->free_result(result);
   sql_rows(db, "SELECT v FROM t WHERE k = 4", "value 2");
@@ -533,7 +487,7 @@ START_TEST(result_outlives_a_database_in_memory) {
 END_TEST
 
 START_TEST(files_named_by_a_result_stay_until_it_is_freed) {
-  make_numbers();
+  api_make_numbers(db);
   sqlite3_int64 keys[] = {4};
   struct colfam_result *result = get_integers("t", keys, 1);
   char *id = sql_query(db, "SELECT id FROM colfam_files('t')");
@@ -562,7 +516,7 @@ static void answers_are(int (*call)(const struct colfam_api *, const struct colf
 }
 
 START_TEST(existence_in_batches) {
-  make_numbers();
+  api_make_numbers(db);
   close_database();
   open_database();
   answers_are(api->may_exist, "020029");
@@ -579,7 +533,7 @@ END_TEST
 /* ---- Errors */
 
 START_TEST(wrong_requests_are_refused) {
-  make_numbers();
+  api_make_numbers(db);
   sql_ok(db, "CREATE TABLE plain(k)");
   const struct colfam_value good[] = {integer(2), integer(4)};
   const struct colfam_value bad[] = {integer(2), {.type = 9}};
@@ -619,7 +573,7 @@ START_TEST(wrong_requests_are_refused) {
 END_TEST
 
 START_TEST(damage_is_an_error_and_no_absence) {
-  make_numbers();
+  api_make_numbers(db);
   char *id = sql_query(db, "SELECT id FROM colfam_files('t')");
   char path[4096];
   snprintf(path, sizeof path, "%s-colfam/%s.sst", sql_path("app.db"), id);
@@ -658,7 +612,7 @@ static int deny_all(void *unused, int action, const char *a, const char *b, cons
 
 /* What a call leaves for the next one by the same name is worth nothing once the name means something else. */
 START_TEST(a_name_means_what_it_means_now) {
-  make_numbers();
+  api_make_numbers(db);
   sqlite3 *other = sql_open(sql_path("app.db"));
   const struct colfam_value key = integer(2);
   const struct colfam_request one = request("t", &key, 1, 1),
@@ -707,7 +661,7 @@ START_TEST(a_name_means_what_it_means_now) {
 END_TEST
 
 START_TEST(calls_from_within_a_statement) {
-  make_numbers();
+  api_make_numbers(db);
   sqlite3_stmt *rows;
   int rc = sqlite3_prepare_v2(db, "SELECT k FROM t ORDER BY k", -1, &rows, NULL);
   ck_assert_int_eq(rc, SQLITE_OK);
