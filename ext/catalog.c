@@ -27,11 +27,13 @@ static const char *const sql_texts[COLFAM_SQL_COUNT] = {
     [COLFAM_SQL_FILES] =
         "SELECT id, level, seq, smallest, largest, bytes, entries, tombstones, checksum"
         " FROM \"%w\".\"%w_cffile\"",
-    [COLFAM_SQL_SEAL] = "SELECT value FROM \"%w\".\"%w_cfmeta\" WHERE name = 'seal'",
     [COLFAM_SQL_LAST] =
         "SELECT seq, nonce, rows FROM \"%w\".\"%w_cflog\" ORDER BY seq DESC LIMIT 1",
     [COLFAM_SQL_ROWS] = "SELECT seq, nonce, gen, rows, batch FROM \"%w\".\"%w_cflog\""
                         " WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq",
+    [COLFAM_SQL_TAIL] = "SELECT seq, nonce, gen, rows, batch, (SELECT value FROM"
+                        " \"%w\".\"%w_cfmeta\" WHERE name = 'seal') FROM \"%w\".\"%w_cflog\""
+                        " WHERE seq >= ?1 ORDER BY seq LIMIT ?2",
     [COLFAM_SQL_LOG_PUT] =
         "INSERT OR REPLACE INTO \"%w\".\"%w_cflog\"(seq, nonce, gen, rows, batch)"
         " VALUES(?1, ?2, ?3, ?4, ?5)",
@@ -214,7 +216,7 @@ int colfam_catalog_prepare_all(struct colfam_catalog *catalog, char **message) {
   colfam_catalog_close(catalog);
   for (int i = 0; i < COLFAM_SQL_COUNT && rc == SQLITE_OK; i++) {
     sqlite3_stmt *statement;
-    if (i == COLFAM_SQL_ROWS || i == COLFAM_SQL_SEAL) continue;
+    if (i == COLFAM_SQL_ROWS || i == COLFAM_SQL_TAIL) continue;
     rc = colfam_catalog_prepare(catalog, (enum colfam_sql)i, &statement, message);
     if (rc == SQLITE_OK && i >= COLFAM_SQL_LOG_PUT && sqlite3_stmt_readonly(statement))
       rc = unauthorized(catalog, "writes to shadow tables", message);
@@ -499,7 +501,7 @@ int colfam_catalog_read_meta(struct colfam_catalog *catalog, struct colfam_meta 
   return SQLITE_OK;
 }
 
-/* ---- t_cffile */
+/* ---- t_cffile and the newest log row */
 
 static bool take_blob(sqlite3_stmt *row, int column, struct kv_buf *buf) {
   if (sqlite3_column_type(row, column) != SQLITE_BLOB) return false;
@@ -571,6 +573,24 @@ static int check_seal(struct colfam_catalog *catalog, const struct colfam_meta *
                  message);
 }
 
+static int read_last(struct colfam_catalog *catalog, struct kv_snapshot *snapshot, char **message) {
+  sqlite3_stmt *statement;
+  int rc = colfam_catalog_prepare(catalog, COLFAM_SQL_LAST, &statement, message);
+  if (rc != SQLITE_OK) return rc;
+  rc = sqlite3_step(statement);
+  int taken = rc == SQLITE_ROW ? colfam_catalog_check_nulls(catalog, "cflog", statement, message)
+                               : SQLITE_OK;
+  if (rc == SQLITE_ROW &&
+      sqlite3_column_int64(statement, 0) > (sqlite3_int64)snapshot->log.flushed_seq) {
+    snapshot->log.last_seq = (uint64_t)sqlite3_column_int64(statement, 0);
+    snapshot->log.last_nonce = (uint64_t)sqlite3_column_int64(statement, 1);
+    snapshot->rows = sqlite3_column_int64(statement, 2);
+    if (snapshot->rows < -1) snapshot->rows = -1;
+  }
+  rc = colfam_catalog_finish(catalog, statement, rc, message);
+  return taken != SQLITE_OK ? taken : rc;
+}
+
 int colfam_catalog_read_snapshot(struct colfam_catalog *catalog, const struct colfam_meta *meta,
                                  struct colfam_snapshot *out, char **message) {
   memset(out, 0, sizeof *out);
@@ -580,7 +600,7 @@ int colfam_catalog_read_snapshot(struct colfam_catalog *catalog, const struct co
   out->snapshot.rows = flushed->rows;
   int rc = read_files(catalog, out, message);
   if (rc == SQLITE_OK) rc = check_seal(catalog, meta, out, message);
-  if (rc == SQLITE_OK) rc = colfam_catalog_read_last(catalog, &out->snapshot, message);
+  if (rc == SQLITE_OK) rc = read_last(catalog, &out->snapshot, message);
   out->snapshot.files = out->files;
   if (rc != SQLITE_OK) colfam_snapshot_release(out);
   return rc;

@@ -16,9 +16,9 @@ enum colfam_sql {
   COLFAM_SQL_PROBE,      /* no table: has anything expired? */
   COLFAM_SQL_META,       /* all of t_cfmeta */
   COLFAM_SQL_FILES,      /* all of t_cffile */
-  COLFAM_SQL_SEAL,       /* of the manifest */
   COLFAM_SQL_LAST,       /* newest log row */
   COLFAM_SQL_ROWS,       /* log rows in a range of seq */
+  COLFAM_SQL_TAIL,       /* log rows from a seq on, and the manifest's seal */
   COLFAM_SQL_LOG_PUT,    /* from here on they write */
   COLFAM_SQL_LOG_DELETE, /* one row */
   COLFAM_SQL_LOG_TRIM,   /* the oldest dead row */
@@ -88,18 +88,27 @@ struct colfam_snapshot {
 int colfam_catalog_read_snapshot(struct colfam_catalog *catalog, const struct colfam_meta *meta,
                                  struct colfam_snapshot *out, char **message);
 void colfam_snapshot_release(struct colfam_snapshot *snapshot);
-/* Whether the manifest has this seal, which covers uuid, flushed commit and all rows of t_cffile. */
-int colfam_catalog_seal_is(struct colfam_catalog *catalog, uint64_t seal, bool *same,
-                           char **message);
-/* The newest log row, into a snapshot that says what is flushed; it stays as it is when there is none. */
-int colfam_catalog_read_last(struct colfam_catalog *catalog, struct kv_snapshot *snapshot,
-                             char **message);
+/* The end of the log, if the manifest has a certain seal, which covers uuid, flushed commit and all rows of
+** t_cffile. */
+struct colfam_tail {
+  bool
+      whole; /* the seal is that one, and these are all rows from the first on; there is at least one */
+  struct kv_log_row rows[8];
+  size_t count;
+  struct kv_buf bytes; /* their batches */
+};
+/* Rows of seq >= from. Release it in any case. */
+int colfam_catalog_read_tail(struct colfam_catalog *catalog, uint64_t from, uint64_t seal,
+                             struct colfam_tail *tail, char **message);
+void colfam_tail_release(struct colfam_tail *tail);
 
 /* A kv_log_source over the rows from..last_seq of the snapshot. Close it after use. */
 struct colfam_log_reader {
   struct colfam_catalog *catalog;
   uint64_t last_seq;
-  bool open;
+  const struct colfam_tail *tail; /* NULL, or rows that need not be asked for again */
+  size_t tail_next;               /* of them, while rows come from there */
+  bool open;                      /* ... from the statement */
   int rc;        /* SQLite's code of a failure, which the engine's statuses are too few for */
   char *message; /* its text */
 };

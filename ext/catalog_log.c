@@ -1,38 +1,71 @@
-/* Reading t_cflog: the newest row, rows as the engine's source, and whether the manifest is still the one that
-** is known, so that a view needs nothing but these rows. */
+/* Reading t_cflog: rows as the engine's source, and the tail, by which a view follows commits of others. */
 #include "catalog.h"
+
+#include <string.h>
 
 #include "catalog_inside.h"
 
-int colfam_catalog_seal_is(struct colfam_catalog *catalog, uint64_t seal, bool *same,
-                           char **message) {
-  sqlite3_stmt *statement;
-  *same = false;
-  int rc = colfam_catalog_prepare(catalog, COLFAM_SQL_SEAL, &statement, message);
-  if (rc != SQLITE_OK) return rc;
-  rc = sqlite3_step(statement);
-  *same = rc == SQLITE_ROW && sqlite3_column_type(statement, 0) == SQLITE_INTEGER &&
-          (uint64_t)sqlite3_column_int64(statement, 0) == seal;
-  return colfam_catalog_finish(catalog, statement, rc, message);
+#define TAIL_ROWS_MAX (sizeof((struct colfam_tail *)0)->rows / sizeof(struct kv_log_row))
+
+static void take_row(sqlite3_stmt *from, struct kv_log_row *row) {
+  row->seq = (uint64_t)sqlite3_column_int64(from, 0);
+  row->nonce = (uint64_t)sqlite3_column_int64(from, 1);
+  row->gen = (uint64_t)sqlite3_column_int64(from, 2);
+  row->rows = sqlite3_column_int64(from, 3);
+  const void *bytes = sqlite3_column_blob(from, 4);
+  row->batch = kv_slice_of(bytes, (size_t)sqlite3_column_bytes(from, 4));
 }
 
-int colfam_catalog_read_last(struct colfam_catalog *catalog, struct kv_snapshot *snapshot,
-                             char **message) {
-  sqlite3_stmt *statement;
-  int rc = colfam_catalog_prepare(catalog, COLFAM_SQL_LAST, &statement, message);
+/* ---- The tail */
+
+/* The row that was stepped to. *same: it comes with the seal. */
+static int take_tail_row(struct colfam_catalog *catalog, sqlite3_stmt *from, uint64_t seal,
+                         struct colfam_tail *tail, bool *same, char **message) {
+  struct kv_log_row *row = &tail->rows[tail->count];
+  *same = sqlite3_column_type(from, 5) == SQLITE_INTEGER &&
+          (uint64_t)sqlite3_column_int64(from, 5) == seal;
+  if (!*same) return SQLITE_OK;
+  int rc = colfam_catalog_check_nulls(catalog, "cflog", from, message);
   if (rc != SQLITE_OK) return rc;
-  rc = sqlite3_step(statement);
-  int taken = rc == SQLITE_ROW ? colfam_catalog_check_nulls(catalog, "cflog", statement, message)
-                               : SQLITE_OK;
-  if (rc == SQLITE_ROW &&
-      sqlite3_column_int64(statement, 0) > (sqlite3_int64)snapshot->log.flushed_seq) {
-    snapshot->log.last_seq = (uint64_t)sqlite3_column_int64(statement, 0);
-    snapshot->log.last_nonce = (uint64_t)sqlite3_column_int64(statement, 1);
-    snapshot->rows = sqlite3_column_int64(statement, 2);
-    if (snapshot->rows < -1) snapshot->rows = -1;
+  take_row(from, row);
+  kv_buf_append(&tail->bytes, row->batch.data, row->batch.size);
+  tail->count++;
+  return tail->bytes.status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+/* The batches stand one behind the other, in what no longer moves. */
+static void point_at_batches(struct colfam_tail *tail) {
+  const uint8_t *at = tail->bytes.data;
+  for (size_t i = 0; i < tail->count; i++) {
+    tail->rows[i].batch.data = at;
+    if (at) at += tail->rows[i].batch.size;
+  }
+}
+
+int colfam_catalog_read_tail(struct colfam_catalog *catalog, uint64_t from, uint64_t seal,
+                             struct colfam_tail *tail, char **message) {
+  sqlite3_stmt *statement;
+  tail->count = 0;
+  tail->whole = false;
+  kv_buf_init(&tail->bytes);
+  int rc = colfam_catalog_prepare(catalog, COLFAM_SQL_TAIL, &statement, message);
+  if (rc != SQLITE_OK) return rc;
+  sqlite3_bind_int64(statement, 1, (sqlite3_int64)from);
+  sqlite3_bind_int64(statement, 2, (sqlite3_int64)TAIL_ROWS_MAX + 1);
+  int taken = SQLITE_OK;
+  bool same = true;
+  while (taken == SQLITE_OK && same && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
+    same = tail->count < TAIL_ROWS_MAX;
+    if (same) taken = take_tail_row(catalog, statement, seal, tail, &same, message);
   }
   rc = colfam_catalog_finish(catalog, statement, rc, message);
+  point_at_batches(tail);
+  tail->whole = same && tail->count;
   return taken != SQLITE_OK ? taken : rc;
+}
+
+void colfam_tail_release(struct colfam_tail *tail) {
+  kv_buf_release(&tail->bytes);
 }
 
 /* ---- Rows */
@@ -48,6 +81,14 @@ static kv_status source_fail(struct colfam_log_reader *reader, int rc, struct kv
 static kv_status source_open(void *ctx, uint64_t from, struct kv_err *err) {
   struct colfam_log_reader *reader = ctx;
   colfam_log_reader_close(reader);
+  if (reader->tail && from >= reader->tail->rows[0].seq) {
+    reader->tail_next = 0;
+    while (reader->tail_next < reader->tail->count &&
+           reader->tail->rows[reader->tail_next].seq < from)
+      reader->tail_next++;
+    return KV_OK;
+  }
+  reader->tail = NULL;
   sqlite3_stmt *statement;
   int rc = colfam_catalog_prepare(reader->catalog, COLFAM_SQL_ROWS, &statement, &reader->message);
   if (rc != SQLITE_OK) return source_fail(reader, rc, err);
@@ -61,18 +102,17 @@ static kv_status source_next(void *ctx, struct kv_log_row *row, bool *found, str
   struct colfam_log_reader *reader = ctx;
   sqlite3_stmt *statement = reader->catalog->statements[COLFAM_SQL_ROWS];
   *found = false;
+  if (reader->tail && reader->tail_next < reader->tail->count) {
+    *row = reader->tail->rows[reader->tail_next++];
+    *found = true;
+  }
   if (!reader->open) return KV_OK;
   int rc = sqlite3_step(statement);
   if (rc == SQLITE_DONE) return KV_OK;
   if (rc == SQLITE_ROW)
     rc = colfam_catalog_check_nulls(reader->catalog, "cflog", statement, &reader->message);
   if (rc != SQLITE_OK) return source_fail(reader, rc, err);
-  row->seq = (uint64_t)sqlite3_column_int64(statement, 0);
-  row->nonce = (uint64_t)sqlite3_column_int64(statement, 1);
-  row->gen = (uint64_t)sqlite3_column_int64(statement, 2);
-  row->rows = sqlite3_column_int64(statement, 3);
-  const void *bytes = sqlite3_column_blob(statement, 4);
-  row->batch = kv_slice_of(bytes, (size_t)sqlite3_column_bytes(statement, 4));
+  take_row(statement, row);
   *found = true;
   return KV_OK;
 }

@@ -50,11 +50,12 @@ struct kv_batch *colfam_table_batch(struct colfam_table *table) {
   return table->txn ? table->txn->batch : NULL;
 }
 
-/* How the engine makes a view of a snapshot: of all that is in it, or by following the base. */
+/* How the engine makes a view of a snapshot: of all that is in it, or by following the base, the tail at hand. */
 static int make_view(struct colfam_table *table, const struct kv_view *base,
-                     const struct kv_snapshot *snapshot, struct kv_view **view, char **message) {
-  struct colfam_log_reader reader = {.catalog = &table->catalog,
-                                     .last_seq = snapshot->log.last_seq};
+                     const struct colfam_tail *tail, const struct kv_snapshot *snapshot,
+                     struct kv_view **view, char **message) {
+  struct colfam_log_reader reader = {
+      .catalog = &table->catalog, .last_seq = snapshot->log.last_seq, .tail = tail};
   struct kv_log_source source = colfam_log_source(&reader);
   struct kv_err err = {0};
   int rc = SQLITE_OK;
@@ -73,7 +74,7 @@ static int build_view(struct colfam_table *table, const struct colfam_meta *meta
   struct colfam_snapshot snapshot;
   int rc = colfam_catalog_read_snapshot(&table->catalog, meta, &snapshot, message);
   if (rc != SQLITE_OK) return rc;
-  rc = make_view(table, NULL, &snapshot.snapshot, view, message);
+  rc = make_view(table, NULL, NULL, &snapshot.snapshot, view, message);
   colfam_snapshot_release(&snapshot);
   return rc;
 }
@@ -113,24 +114,45 @@ static int refresh(struct colfam_table *table, unsigned version, struct kv_view 
   return SQLITE_OK;
 }
 
-/* The view after commits of others that left the manifest as it is: only their log rows are read. Leaves *out
-** NULL when that cannot be told. */
+/* What a snapshot has that differs from the base in its log only, which ends with the tail. */
+static struct kv_snapshot snapshot_of(const struct colfam_known *known,
+                                      const struct colfam_tail *tail) {
+  const struct colfam_flushed *flushed = &known->flushed;
+  const struct kv_log_row *last = &tail->rows[tail->count - 1];
+  struct kv_snapshot snapshot = {
+      .log = {flushed->seq, flushed->nonce, flushed->seq, flushed->nonce}, .rows = flushed->rows};
+  if ((int64_t)last->seq <= (int64_t)flushed->seq) return snapshot;
+  snapshot.log.last_seq = last->seq;
+  snapshot.log.last_nonce = last->nonce;
+  snapshot.rows = last->rows < -1 ? -1 : last->rows;
+  return snapshot;
+}
+
+static int follow_base(struct colfam_table *table, const struct kv_view *base,
+                       struct kv_view **view, char **message) {
+  struct colfam_tail tail;
+  int rc = colfam_catalog_read_tail(&table->catalog, kv_view_log(base)->last_seq, table->known.seal,
+                                    &tail, message);
+  if (rc == SQLITE_OK && tail.whole) {
+    struct kv_snapshot snapshot = snapshot_of(&table->known, &tail);
+    rc = make_view(table, base, &tail, &snapshot, view, message);
+  }
+  colfam_tail_release(&tail);
+  return rc;
+}
+
+/* The view after a few commits of others that left the manifest as it is: only their log rows are read. Leaves
+** *out NULL when that cannot be told. */
 static int follow(struct colfam_table *table, unsigned version, struct kv_view **out,
                   char **message) {
   const struct colfam_known *known = &table->known;
-  const struct colfam_flushed *flushed = &known->flushed;
   if (!known->sealed || table->options_stale) return SQLITE_OK;
   if (known->changes != sqlite3_total_changes(table->conn->db)) return SQLITE_OK;
   struct kv_view *base = colfam_cached_view(&table->cached), *view = NULL;
   if (!base) return SQLITE_OK;
-  struct kv_snapshot snapshot = {
-      .log = {flushed->seq, flushed->nonce, flushed->seq, flushed->nonce}, .rows = flushed->rows};
-  bool same;
-  int rc = colfam_catalog_seal_is(&table->catalog, known->seal, &same, message);
-  if (rc == SQLITE_OK && same) rc = colfam_catalog_read_last(&table->catalog, &snapshot, message);
-  if (rc == SQLITE_OK && same) rc = make_view(table, base, &snapshot, &view, message);
+  int rc = follow_base(table, base, &view, message);
   kv_view_unref(base);
-  if (rc != SQLITE_OK || !same) return rc;
+  if (!view) return rc;
   table->meta_old = true;
   *out = kv_view_ref(view);
   colfam_table_set_view(table, view, version);

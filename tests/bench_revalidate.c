@@ -1,51 +1,105 @@
-/* What it costs a statement to see that its cached view is still good, and to catch up with one foreign
-** commit: nanoseconds for a point read of a colfam table and of the same ordinary one, inside a transaction
-** (nothing to ask for but the data version), in one of its own, and after a commit of another connection.
-** Figures for people; it asserts nothing. */
-#include <stdio.h>
+/* B8: what it costs a statement to see that its view is still good, and to catch up when another process has
+** committed one row: a point read of a colfam table and of the same ordinary one inside a transaction (nothing
+** to ask for but the data version), in one of its own, and each after a commit of the other process. */
 #include <stdlib.h>
-#include <time.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include "harness_sql.h"
+#include "bench_peer.h"
+#include "bench_peer_sql.h"
 
-#define BATCHES 100 /* of which the best counts: others may be at work */
+#define STORES 2
+#define ROWS 1000
 #define READS 500
-#define CATCHES 2000
 
-static sqlite3 *db, *other;
+static const struct bench_peer *const peers[STORES] = {&bench_sqlite, &bench_colfam_sql};
+static const struct bench_shape shape = {16, 100};
 
-static double now_ns(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
+/* ---- The other process: commits one row of a store for each byte that it gets, and answers with one */
 
-static sqlite3_stmt *prepare(sqlite3 *by, const char *format, const char *table) {
-  sqlite3_stmt *made;
-  char *sql = sqlite3_mprintf(format, table);
-  ck_assert_int_eq(sqlite3_prepare_v2(by, sql, -1, &made, NULL), SQLITE_OK);
-  sqlite3_free(sql);
-  return made;
-}
+struct other {
+  pid_t pid;
+  int ask, answer;
+};
 
-static void run(sqlite3_stmt *statement, int key) {
-  sqlite3_bind_int(statement, 1, key);
-  while (sqlite3_step(statement) == SQLITE_ROW) {
+static void serve(int asked, int answer) {
+  sqlite3 *dbs[STORES] = {NULL};
+  sqlite3_stmt *writes[STORES];
+  char dirs[STORES][512];
+  bench_need(read(asked, dirs, sizeof dirs) == sizeof dirs, "no directories");
+  for (int i = 0; i < STORES; i++) {
+    dbs[i] = bench_sql_open(dirs[i], 0, 0);
+    writes[i] = bench_sql_prepare(dbs[i], "INSERT OR REPLACE INTO t VALUES(?1, ?2)");
   }
-  ck_assert_int_eq(sqlite3_reset(statement), SQLITE_OK);
+  uint8_t which, key[16], value[100];
+  for (uint64_t row = 0; read(asked, &which, 1) == 1; row++) {
+    bench_fill_key(&shape, row % ROWS, key);
+    bench_fill_value(&shape, row % ROWS, value);
+    sqlite3_bind_blob(writes[which], 1, key, sizeof key, SQLITE_STATIC);
+    sqlite3_bind_blob(writes[which], 2, value, sizeof value, SQLITE_STATIC);
+    bench_sql_step(writes[which]);
+    bench_need(write(answer, &which, 1) == 1, "nobody listens");
+  }
+  _exit(0);
 }
 
-static double time_reads(const char *table) {
-  sqlite3_stmt *read = prepare(db, "SELECT v FROM %s WHERE k = ?1", table);
-  double best = 1e18;
-  for (int batch = 0; batch < BATCHES; batch++) {
-    double begun = now_ns();
-    for (int i = 0; i < READS; i++) run(read, i % 1000);
-    double each = (now_ns() - begun) / READS;
-    if (each < best) best = each;
+/* Before this process opens anything. */
+static void start_other(struct other *other) {
+  int asks[2], answers[2];
+  bench_need(pipe(asks) == 0 && pipe(answers) == 0, "no pipes");
+  other->pid = fork();
+  bench_need(other->pid >= 0, "no process");
+  if (other->pid == 0) {
+    close(asks[1]);
+    serve(asks[0], answers[1]);
   }
-  sqlite3_finalize(read);
-  return best;
+  close(asks[0]);
+  close(answers[1]);
+  other->ask = asks[1];
+  other->answer = answers[0];
+}
+
+static void tell_dirs(const struct other *other, const struct bench_store *stores) {
+  char dirs[STORES][512] = {{0}};
+  for (int i = 0; i < STORES; i++) strncpy(dirs[i], stores[i].dir, sizeof dirs[i] - 1);
+  bench_need(write(other->ask, dirs, sizeof dirs) == sizeof dirs, "the other process has failed");
+}
+
+static void commit_there(const struct other *other, uint8_t which) {
+  bench_need(write(other->ask, &which, 1) == 1 && read(other->answer, &which, 1) == 1,
+             "the other process has failed");
+}
+
+static void stop_other(const struct other *other) {
+  int status = 1;
+  close(other->ask);
+  bench_need(waitpid(other->pid, &status, 0) == other->pid && status == 0,
+             "the other process has failed");
+}
+
+/* ---- Reads */
+
+struct reader {
+  sqlite3 *db;
+  sqlite3_stmt *statement;
+  uint8_t key[16];
+};
+
+static void read_row(struct reader *reader, uint64_t row) {
+  bench_fill_key(&shape, row % ROWS, reader->key);
+  sqlite3_bind_blob(reader->statement, 1, reader->key, sizeof reader->key, SQLITE_STATIC);
+  bench_need(bench_sql_step(reader->statement) == (sqlite3_int64)shape.value_bytes, "no row");
+}
+
+static double time_reads(struct reader *reader, const char *begin, const char *end) {
+  bench_sql(reader->db, begin);
+  read_row(reader, 0);
+  double begun = bench_cpu();
+  for (uint64_t i = 0; i < READS; i++) read_row(reader, i * 7);
+  double took = bench_cpu() - begun;
+  bench_sql(reader->db, end);
+  return took / READS * 1e9;
 }
 
 static int compare(const void *a, const void *b) {
@@ -53,60 +107,75 @@ static int compare(const void *a, const void *b) {
   return (left > right) - (left < right);
 }
 
-/* The reads alone, each after a commit that is not timed: the one in the middle. */
-static double time_catching_up(const char *table) {
-  sqlite3_stmt *read = prepare(db, "SELECT v FROM %s WHERE k = ?1", table);
-  sqlite3_stmt *write = prepare(other, "INSERT OR REPLACE INTO %s VALUES(?1, 'new')", table);
-  static double samples[CATCHES];
-  for (int i = 0; i < CATCHES; i++) {
-    run(write, i % 1000);
-    double begun = now_ns();
-    run(read, i % 1000);
-    samples[i] = now_ns() - begun;
+/* The one in the middle: each stands alone, so what interrupts it would stand out. */
+static double time_after_commits(struct reader *reader, const struct other *other, uint8_t which) {
+  static double samples[READS];
+  for (uint64_t i = 0; i < READS; i++) {
+    commit_there(other, which);
+    double begun = bench_cpu();
+    read_row(reader, i * 7);
+    samples[i] = bench_cpu() - begun;
   }
-  sqlite3_finalize(read);
-  sqlite3_finalize(write);
-  qsort(samples, CATCHES, sizeof *samples, compare);
-  return samples[CATCHES / 2];
+  qsort(samples, READS, sizeof *samples, compare);
+  return samples[READS / 2] * 1e9;
 }
 
-START_TEST(revalidation) {
-  static const char *const tables[] = {"o", "t"};
-  for (int i = 0; i < 2; i++) {
-    sql_ok(db, "BEGIN");
-    double inside = time_reads(tables[i]);
-    sql_ok(db, "COMMIT");
-    double alone = time_reads(tables[i]);
-    double after = time_catching_up(tables[i]);
-    printf("%-8s in a transaction %6.0f ns, alone %6.0f ns, after a foreign commit %6.0f ns\n",
-           i ? "colfam" : "ordinary", inside, alone, after);
+/* What asking for the time takes, which is in every single sample. */
+static double clock_ns(void) {
+  double begun = bench_cpu();
+  for (int i = 0; i < READS; i++) (void)bench_cpu();
+  return (bench_cpu() - begun) / READS * 1e9;
+}
+
+enum { INSIDE, ALONE, AFTER, CASES };
+
+static void print(struct bench_case *cases) {
+  static struct bench_case above;
+  for (int i = 0; i < CASES; i++) bench_print(&cases[i]);
+  bench_case_init(&above, "B8", "ns", "catching up with another process's commit of one row");
+  for (int i = 0; i < STORES; i++) {
+    const char *name = peers[i]->name;
+    bench_count(&above, name,
+                bench_median(bench_find(&cases[AFTER], name)) -
+                    bench_median(bench_find(&cases[ALONE], name)));
   }
-}
-END_TEST
-
-static void set_up(void) {
-  db = sql_open(sql_path("app.db"));
-  sql_ok(db, "PRAGMA journal_mode = wal; PRAGMA synchronous = off;"
-             "CREATE TABLE o(k INT PRIMARY KEY, v) WITHOUT ROWID;"
-             "CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, v);"
-             "WITH RECURSIVE n(i) AS (VALUES(0) UNION ALL SELECT i + 1 FROM n WHERE i < 999)"
-             "INSERT INTO o SELECT i, 'value ' || i FROM n; INSERT INTO t SELECT * FROM o;"
-             "INSERT INTO t(t) VALUES('flush')");
-  other = sql_open(sql_path("app.db"));
-  sql_ok(other, "PRAGMA synchronous = off");
-}
-
-static void tear_down(void) {
-  sql_close(other);
-  sql_close(db);
+  bench_goal_max(&above, "colfam SQL", 5000);
+  bench_print(&above);
 }
 
 int main(void) {
-  Suite *suite = suite_create("revalidation");
-  TCase *tests = tcase_create("costs");
-  tcase_set_timeout(tests, 100);
-  tcase_add_checked_fixture(tests, set_up, tear_down);
-  tcase_add_test(tests, revalidation);
-  suite_add_tcase(suite, tests);
-  return harness_run(suite);
+  struct other other;
+  struct bench_store stores[STORES];
+  struct reader readers[STORES];
+  static struct bench_case cases[CASES];
+  static const char *const titles[CASES] = {"a point SELECT inside a transaction, of 1000 rows",
+                                            "a point SELECT alone, of 1000 rows",
+                                            "a point SELECT after another process's commit"};
+  start_other(&other);
+  for (int i = 0; i < STORES; i++) {
+    struct bench_setup setup = {.shape = shape};
+    bench_open(&stores[i], peers[i], &setup);
+    bench_load(&stores[i], 0, ROWS, ROWS);
+    bench_settle(&stores[i]);
+    readers[i].db = bench_sql_db(stores[i].handle);
+    readers[i].statement = bench_sql_prepare(readers[i].db, "SELECT length(v) FROM t WHERE k = ?1");
+  }
+  tell_dirs(&other, stores);
+  for (int i = 0; i < CASES; i++) bench_case_init(&cases[i], "B8", "ns", "%s", titles[i]);
+  for (size_t round = 0; round < bench_by_scale(1, 7, 15); round++) {
+    for (uint8_t i = 0; i < STORES; i++) {
+      const char *name = peers[i]->name;
+      bench_sample(&cases[INSIDE], name, time_reads(&readers[i], "BEGIN", "COMMIT"));
+      bench_sample(&cases[ALONE], name, time_reads(&readers[i], "", ""));
+      bench_sample(&cases[AFTER], name, time_after_commits(&readers[i], &other, i) - clock_ns());
+    }
+  }
+  bench_print_settings(stores, STORES);
+  print(cases);
+  stop_other(&other);
+  for (int i = 0; i < STORES; i++) {
+    sqlite3_finalize(readers[i].statement);
+    bench_close(&stores[i]);
+  }
+  return 0;
 }
