@@ -269,10 +269,12 @@ static void check_database(struct run *run) {
 static void set_up(const char *path, const char *journal) {
   sqlite3 *db = sql_open(path);
   sql_okf(db, "PRAGMA journal_mode = %s", journal);
-  sql_ok(db,
-         "CREATE TABLE plain(k INTEGER PRIMARY KEY, v);"
-         "CREATE VIRTUAL TABLE family USING colfam(k INT PRIMARY KEY, v, memtable_bytes = 16384);"
-         "INSERT INTO plain VALUES(0, 0); INSERT INTO family VALUES(0, 0)");
+  sql_okf(db,
+          "CREATE TABLE plain(k INTEGER PRIMARY KEY, v);"
+          "CREATE VIRTUAL TABLE family USING colfam(k INT PRIMARY KEY, v, memtable_bytes = 16384,"
+          " value_bytes = %d);"
+          "INSERT INTO plain VALUES(0, 0); INSERT INTO family VALUES(0, 0)",
+          sqlite3_stricmp(journal, "wal") ? 4096 : 1);
   sql_close(db);
 }
 

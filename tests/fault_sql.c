@@ -119,11 +119,13 @@ enum {
 
 static const struct variant variants[] = {
     {"DELETE", "", "INT", "memtable_bytes = 16384"},
-    {"WAL", "PRAGMA wal_autocheckpoint = 10", "TEXT", "memtable_bytes = 16384, compression = none"},
+    {"WAL", "PRAGMA wal_autocheckpoint = 10", "TEXT",
+     "memtable_bytes = 16384, compression = none, value_bytes = 2"},
     {"TRUNCATE", "PRAGMA cache_size = 10", "BLOB", "memtable_bytes = 16384, filter_bits = 0"},
-    {"PERSIST", "PRAGMA synchronous = EXTRA", "REAL", "memtable_bytes = 16384, block_bytes = 1024"},
+    {"PERSIST", "PRAGMA synchronous = EXTRA", "REAL",
+     "memtable_bytes = 16384, block_bytes = 1024, value_bytes = 0"},
     {"WAL", "PRAGMA page_size = 512; PRAGMA synchronous = NORMAL", "INT",
-     "memtable_bytes = 16384, track_rows = off"},
+     "memtable_bytes = 16384, track_rows = off, value_bytes = 1"},
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apart.h"
 #include "code.h"
 #include "harness_fuzz.h"
 #include "hash.h"
@@ -18,6 +19,7 @@ struct entries {
     struct kv_buf key;
     struct kv_slice value;
     bool deleted;
+    bool apart; /* the value is a reference (apart.h) */
   } items[ENTRIES_MAX];
   size_t count;
 };
@@ -27,6 +29,7 @@ static void entries_add(struct entries *entries, struct kv_slice key, struct kv_
   kv_buf_init(&entries->items[entries->count].key);
   kv_buf_append(&entries->items[entries->count].key, key.data, key.size);
   entries->items[entries->count].value = value;
+  entries->items[entries->count].apart = false;
   entries->items[entries->count++].deleted = deleted;
 }
 
@@ -45,8 +48,11 @@ static bool build(const struct entries *entries, struct kv_block_builder *builde
   kv_status status = KV_OK;
   for (size_t i = 0; i < entries->count && !status; i++) {
     struct kv_slice key = key_at(entries, i);
-    status = kv_block_builder_add(builder, key, kv_hash_key(key), entries->items[i].value,
-                                  entries->items[i].deleted, NULL);
+    struct kv_slice value = entries->items[i].value;
+    uint64_t hash = kv_hash_key(key);
+    status = entries->items[i].apart
+                 ? kv_block_builder_add_apart(builder, key, hash, value, NULL)
+                 : kv_block_builder_add(builder, key, hash, value, entries->items[i].deleted, NULL);
   }
   size_t size = kv_block_builder_size(builder);
   if (!status) status = kv_block_builder_finish(builder, block, NULL);
@@ -64,13 +70,16 @@ static void expect_at(const struct kv_block_cursor *cursor, const struct entries
   ck_assert(kv_slice_equal(kv_buf_slice(&cursor->key), key_at(entries, i)));
   ck_assert(kv_slice_equal(cursor->value, entries->items[i].value));
   ck_assert_int_eq(cursor->deleted, entries->items[i].deleted);
+  ck_assert_int_eq(cursor->apart, entries->items[i].apart);
 }
 
 static void expect_get(const struct kv_block *block, const struct entries *entries, size_t i) {
   enum kv_block_answer answer;
   struct kv_slice value, key = key_at(entries, i);
   ck_assert_int_eq(kv_block_get(block, key, kv_hash_key(key), &answer, &value, NULL), KV_OK);
-  ck_assert_int_eq(answer, entries->items[i].deleted ? KV_BLOCK_DELETED : KV_BLOCK_PUT);
+  ck_assert_int_eq(answer, entries->items[i].deleted ? KV_BLOCK_DELETED
+                           : entries->items[i].apart ? KV_BLOCK_APART
+                                                     : KV_BLOCK_PUT);
   ck_assert(kv_slice_equal(value, entries->items[i].value));
 }
 
@@ -132,11 +141,13 @@ static void run_built(struct fuzz *in) {
     }
     struct kv_slice more = fuzz_slice(in);
     if (more.size) memcpy(front + size, more.data, more.size);
-    bool deleted = fuzz_byte(in) & 1;
-    struct kv_slice value = deleted ? kv_slice_of(NULL, 0) : fuzz_slice(in);
+    uint8_t kind = fuzz_byte(in) % 3;
+    struct kv_slice value = kind == 1 ? kv_slice_of(NULL, 0) : fuzz_slice(in);
     struct kv_slice key = kv_slice_of(front, size + more.size);
-    if (!entries.count || kv_slice_compare(key_at(&entries, entries.count - 1), key) < 0)
-      entries_add(&entries, key, value, deleted);
+    struct kv_apart apart;
+    if (entries.count && kv_slice_compare(key_at(&entries, entries.count - 1), key) >= 0) continue;
+    entries_add(&entries, key, value, kind == 1);
+    entries.items[entries.count - 1].apart = kind == 2 && kv_apart_parse(value, &apart);
   }
   struct kv_block_builder builder;
   struct kv_slice block;
@@ -158,6 +169,7 @@ static bool walk(const struct kv_block *block, struct entries *entries) {
   kv_status status = kv_block_cursor_first(&cursor, NULL);
   while (!status && cursor.valid && entries->count < ENTRIES_MAX) {
     entries_add(entries, kv_buf_slice(&cursor.key), cursor.value, cursor.deleted);
+    entries->items[entries->count - 1].apart = cursor.apart;
     status = kv_block_cursor_next(&cursor, NULL);
   }
   ck_assert(status == KV_OK || status == KV_CORRUPT);
@@ -188,7 +200,7 @@ static void look_up(const struct kv_block *block, struct kv_slice key) {
   struct kv_block_cursor cursor;
   kv_status status = kv_block_get(block, key, kv_hash_key(key), &answer, &value, NULL);
   ck_assert(status == KV_OK || status == KV_CORRUPT);
-  if (!status && answer == KV_BLOCK_PUT && value.size)
+  if (!status && (answer == KV_BLOCK_PUT || answer == KV_BLOCK_APART) && value.size)
     ck_assert(value.data >= block->entries.data &&
               value.data + value.size <= block->entries.data + block->entries.size);
   kv_block_cursor_init(&cursor);

@@ -53,9 +53,12 @@ static void take_rows(struct fuzz *in, struct rows *rows) {
     struct kv_slice more = fuzz_slice(in);
     if (more.size) memcpy(bytes + size, more.data, more.size);
     struct kv_slice key = kv_slice_of(bytes, size + more.size);
-    bool deleted = fuzz_byte(in) & 1;
-    struct kv_slice value = deleted ? kv_slice_of(NULL, 0) : fuzz_slice(in);
-    if (!rows->count || kv_slice_compare(last, key) < 0) rows_add(rows, key, value, deleted);
+    uint8_t kind = fuzz_byte(in) % 3;
+    struct kv_slice value = kind == 1 ? kv_slice_of(NULL, 0) : fuzz_slice(in);
+    struct kv_apart apart;
+    if (rows->count && kv_slice_compare(last, key) >= 0) continue;
+    rows_add(rows, key, value, kind == 1);
+    rows->items[rows->count - 1].apart = kind == 2 && kv_apart_parse(value, &apart);
   }
 }
 
@@ -94,6 +97,7 @@ static void describe(struct kv_slice file, struct kv_file_info *info) {
   struct kv_slice part = kv_slice_of(file.data + handle->offset, (size_t)handle->size);
   if (kv_stored_check(&stored, part, &place, handle->offset, NULL) || stored.compressed) return;
   if (kv_properties_parse(&properties, NULL, stored.payload, NULL)) return;
+  if (properties.holds_values) info->level = KV_LEVEL_VALUES;
   info->entries = properties.entries;
   info->tombstones = properties.tombstones;
   kv_buf_append(&info->smallest, properties.smallest.data, properties.smallest.size);
@@ -111,6 +115,7 @@ static bool scan(struct stage *stage, bool use_cache, bool backward, struct rows
   }
   while (iter->valid && rows->count < ROWS_MAX) {
     rows_add(rows, iter->key, iter->value, iter->deleted);
+    rows->items[rows->count - 1].apart = iter->apart;
     if (backward) {
       kv_iter_prev(iter);
     } else {
@@ -189,10 +194,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 /* ---- Seeds: files with and without filter and compression, of one block and of several */
 
-static void seed_file(int level, int filter_bits, size_t count, size_t value_size) {
+/* Every fourth value of `apart` is a reference. */
+static void seed_file(int level, int filter_bits, size_t count, size_t value_size, bool apart) {
   struct stage stage;
   struct rows rows = {0};
-  struct kv_buf file, input;
+  struct kv_buf file, input, reference;
+  kv_buf_init(&reference);
   stage_init(&stage, CACHE_BYTES);
   stage.config.compression_level = level;
   stage.config.filter_bits = filter_bits;
@@ -201,7 +208,13 @@ static void seed_file(int level, int filter_bits, size_t count, size_t value_siz
   for (size_t i = 0; i < count; i++) {
     uint8_t key[2] = {'k', (uint8_t)i};
     bool deleted = i % 4 == 1;
-    rows_add(&rows, kv_slice_of(key, 2), kv_slice_of(value, deleted ? 0 : value_size), deleted);
+    bool refers = apart && i % 4 == 0;
+    kv_buf_clear(&reference);
+    kv_apart_append(&reference, &(struct kv_apart){5 + i, 1000, kv_slice_of("head", i % 5)});
+    rows_add(&rows, kv_slice_of(key, 2),
+             refers ? kv_buf_slice(&reference) : kv_slice_of(value, deleted ? 0 : value_size),
+             deleted);
+    rows.items[i].apart = refers;
   }
   stage_make(&stage, &rows);
   stage_read_file(&stage, stage.info.id, &file);
@@ -211,16 +224,18 @@ static void seed_file(int level, int filter_bits, size_t count, size_t value_siz
   kv_buf_append(&input, file.data, file.size);
   fuzz_seed(kv_buf_slice(&input));
   kv_buf_release(&input);
+  kv_buf_release(&reference);
   kv_buf_release(&file);
   rows_release(&rows);
   stage_release(&stage);
 }
 
 void fuzz_seeds(void) {
-  seed_file(0, 0, 1, 0);
-  seed_file(0, 10, 3, 2);
-  seed_file(0, 0, 12, 20);
-  seed_file(3, 10, 5, 100);
+  seed_file(0, 0, 1, 0, false);
+  seed_file(0, 10, 3, 2, false);
+  seed_file(0, 0, 12, 20, false);
+  seed_file(3, 10, 5, 100, false);
+  seed_file(0, 0, 12, 3, true);
   static const char built[] = "\3\26\2kb\0\1a\0\1v\1\2ab\1\0\1k\0\0\1\1b\0\3abc\2\1c\0\0";
   fuzz_seed(kv_slice_of(built, sizeof built - 1));
 }

@@ -120,7 +120,9 @@ static void change_schema(struct script *script, const struct pair *pair) {
   bool there = has_table(script, pair);
   if (there) drop_pair(script, pair);
   if (there && !one_in(script, 4)) return;
-  create_pair(script->history, script->db, pair, one_in(script, 2) ? ", compression = none" : "");
+  static const char *const options[] = {"", ", compression = none", ", value_bytes = 8",
+                                        ", compression = none, value_bytes = 1"};
+  create_pair(script->history, script->db, pair, options[below(script, 4)]);
   fill_pair(script, pair);
 }
 
@@ -145,7 +147,7 @@ static void count_commit(const struct history *history, sqlite3 *db, const char 
 
 static void create_first(const struct history *history, sqlite3 *db, const char *schema) {
   struct pair first = {schema, ""};
-  create_pair(history, db, &first, ", compression = none");
+  create_pair(history, db, &first, ", compression = none, value_bytes = 20");
   history_exec(history, db, "INSERT INTO %s.plain VALUES(0, 1); INSERT INTO %s.family VALUES(0, 1)",
                schema, schema);
 }

@@ -28,7 +28,7 @@ static void free_row(struct row *row) {
 void rows_add(struct rows *rows, struct kv_slice key, struct kv_slice value, bool deleted) {
   bool full = !(rows->count & (rows->count - 1)); /* 0 or a power of two: capacity doubles */
   if (full) rows->items = realloc(rows->items, (2 * rows->count + 1) * sizeof *rows->items);
-  rows->items[rows->count++] = (struct row){copy_of(key), copy_of(value), deleted};
+  rows->items[rows->count++] = (struct row){copy_of(key), copy_of(value), deleted, false};
 }
 
 void rows_release(struct rows *rows) {
@@ -260,7 +260,9 @@ kv_status stage_write(struct stage *stage, const struct rows *rows) {
   if (status) return status;
   for (size_t i = 0; i < rows->count && !status; i++) {
     const struct row *row = &rows->items[i];
-    status = kv_table_writer_add(writer, row->key, row->value, row->deleted, &stage->err);
+    status = row->apart
+                 ? kv_table_writer_add_apart(writer, row->key, row->value, &stage->err)
+                 : kv_table_writer_add(writer, row->key, row->value, row->deleted, &stage->err);
   }
   if (!status) {
     status = kv_table_writer_finish(writer, &stage->info, &stage->digest, &stage->err);
@@ -347,7 +349,8 @@ kv_status stage_multi_get(struct stage *stage, struct kv_lookup *lookups, size_t
 static bool is_answer(const struct kv_lookup *lookup, const struct row *row) {
   if (!row) return lookup->answer == KV_TABLE_NONE && !lookup->pin;
   if (row->deleted) return lookup->answer == KV_TABLE_DELETED && !lookup->pin;
-  return lookup->answer == KV_TABLE_PUT && lookup->pin && kv_slice_equal(lookup->value, row->value);
+  return lookup->answer == KV_TABLE_PUT && lookup->pin && lookup->apart == row->apart &&
+         kv_slice_equal(lookup->value, row->value);
 }
 
 void expect_answer(const struct kv_lookup *lookup, const struct row *row) {
@@ -366,7 +369,7 @@ void expect_get(struct stage *stage, const struct rows *rows, struct kv_slice ke
 
 static bool shows(const struct kv_iter *iter, const struct row *row) {
   return kv_slice_equal(iter->key, row->key) && kv_slice_equal(iter->value, row->value) &&
-         iter->deleted == row->deleted;
+         iter->deleted == row->deleted && iter->apart == row->apart;
 }
 
 /* A whole scan; false when it ended with an error, which must be after right rows only. */

@@ -16,6 +16,7 @@
 struct row {
   struct kv_slice key, value; /* owned */
   bool deleted;
+  bool apart; /* the value is a reference (apart.h) */
 };
 struct rows {
   struct row *items;

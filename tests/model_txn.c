@@ -386,6 +386,7 @@ static void step_command(struct model *m) {
       "flush",          "flush",         "flush",         "flush",
       "compact",        "compact",       "compact",       "track_rows=on",
       "track_rows=off", "filter_bits=0", "filter_bits=8", "memtable_bytes=32768",
+      "value_bytes=4",  "value_bytes=0",
   };
   const char *name = name_of(&m->writer, (int)below(m, MODEL_TABLES));
   if (!name) return;
