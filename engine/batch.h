@@ -1,6 +1,7 @@
 /* A write batch: the pending puts and deletes of one transaction, hash-indexed, with savepoints.
-** An append-only arena of entries that owns its bytes, an open-addressing table of (32-bit tag, 32-bit
-** position), one live entry a key, an undo log so that a rollback costs what was written since the mark.
+** An append-only region of entries that owns their bytes, a hash index from a key to its newest entry, and
+** rollbacks that cost what was written since the mark (entries.h). At least 8 GiB of small writes, more of
+** large ones: beyond that a write is refused.
 ** Reference-counted: an iterator or a pinned value keeps the memory it reads; a rollback never reuses
 ** bytes while somebody but the owner holds a reference.
 ** Thread rule: one thread at a time (the connection's). */
@@ -13,20 +14,19 @@
 
 #include "buf.h"
 #include "compare.h"
+#include "entries.h"
 #include "iter.h"
-#include "mem.h"
 #include "stats.h"
 #include "status.h"
 #include "uncounted.h"
 
 struct kv_batch;
 
-/* A place to roll back to; O(1) to take. Valid until a rollback to an earlier mark or a reset. */
+/* Where to roll back to; O(1) to take. All 0: before the first write. Valid until a rollback to an earlier mark or a reset. */
 struct kv_batch_mark {
-  size_t undo; /* length of the undo log */
+  struct kv_entries_mark entries;
   int64_t rows_delta;
-  size_t uncounted;           /* how many puts there were whose rows are not in rows_delta */
-  struct kv_arena_mark arena; /* where its bytes end */
+  size_t uncounted; /* how many puts there were whose rows are not in rows_delta */
 };
 
 /* stats may be NULL; it must outlive the batch. Starts with one reference. */
@@ -37,7 +37,7 @@ void kv_batch_unref(struct kv_batch *batch);
 void kv_batch_order_by(struct kv_batch *batch, const struct kv_comparator *comparator);
 
 /* Copies key and value. rows_delta is added to the batch's row count change and undone with the write.
-** KV_NOMEM leaves the batch unchanged. KV_MISUSE beyond 2^32-1 writes, a key over KV_KEY_BYTES_MAX or a
+** KV_NOMEM leaves the batch unchanged. KV_MISUSE beyond the places of entries, a key over KV_KEY_BYTES_MAX or a
 ** value over 2^32-1 bytes. */
 kv_status kv_batch_put(struct kv_batch *batch, struct kv_slice key, struct kv_slice value,
                        int rows_delta, struct kv_err *err);
@@ -59,6 +59,8 @@ enum kv_batch_answer { KV_BATCH_NONE, KV_BATCH_PUT, KV_BATCH_DELETED };
 ** reference goes or the batch is written to or rolled back by somebody who holds the only reference. */
 enum kv_batch_answer kv_batch_get(const struct kv_batch *batch, struct kv_slice key, uint64_t hash,
                                   struct kv_slice *value);
+/* Asks for what kv_batch_get of the hashes will load, so that the loads of many overlap. */
+void kv_batch_prefetch(const struct kv_batch *batch, const uint64_t *hashes, size_t count);
 
 struct kv_batch_mark kv_batch_mark(const struct kv_batch *batch);
 /* O(writes since the mark). Cannot fail. */

@@ -29,61 +29,45 @@
 
 /* ---- Writing */
 
-static uint64_t value_word(const struct kv_entry *entry) {
-  return (uint64_t)entry->value_size << 1 | entry->deleted;
+#define HEADER_BYTES_MAX ((size_t)(2 + SEAL_BYTES + KV_VARINT_BYTES_MAX))
+#define ENTRY_BYTES_MAX \
+  ((size_t)(3 + 5)) /* beyond key and value: two varints within their limits */
+
+static void append_entry(struct kv_buf *out, const struct kv_iter *entry) {
+  kv_buf_append_varint(out, entry->key.size);
+  kv_buf_append_varint(out, (uint64_t)entry->value.size << 1 | entry->deleted);
+  kv_buf_append(out, entry->key.data, entry->key.size);
+  kv_buf_append(out, entry->value.data, entry->value.size);
 }
 
-static size_t encoded_size(const struct kv_order *order) {
-  size_t size = 2 + SEAL_BYTES + kv_varint_size(order->count) + KV_CHECKSUM_BYTES;
-  for (size_t i = 0; i < order->count; i++) {
-    const struct kv_entry *entry = order->items[i].entry;
-    size += kv_varint_size(entry->key_size) + kv_varint_size(value_word(entry));
-    size += entry->key_size + (size_t)entry->value_size;
-  }
-  return size;
-}
-
-static void append_entry(struct kv_buf *out, const struct kv_entry *entry) {
-  kv_buf_append_varint(out, entry->key_size);
-  kv_buf_append_varint(out, value_word(entry));
-  kv_buf_append(out, entry + 1, entry->key_size + (size_t)entry->value_size);
-}
-
-/* The live entries in memcmp order, so that whoever reads the log needs no comparator; a reference. */
-static kv_status bytewise_order(struct kv_batch *batch, struct kv_order **order,
-                                struct kv_err *err) {
-  if (batch->entries.comparator) {
-    struct kv_entries plain = batch->entries;
-    plain.comparator = NULL;
-    return kv_order_new(&plain, NULL, order, err);
-  }
-  const struct kv_order *own;
-  kv_status status = kv_batch_order(batch, &own, err);
-  if (!status) *order = kv_order_ref(batch->order);
-  return status;
-}
-
-static kv_status append_batch(const struct kv_order *order, const uint8_t uuid[16], uint64_t seq,
-                              const uint64_t *seal, struct kv_buf *out, struct kv_err *err) {
-  size_t start = out->size;
-  if (kv_buf_reserve(out, encoded_size(order))) return kv_fail_nomem(err);
+static void append_header(struct kv_buf *out, const uint64_t *seal, uint64_t count) {
   kv_buf_append_byte(out, MAGIC | VERSION);
   kv_buf_append_byte(out, seal ? FLAG_SEAL : 0);
   if (seal) kv_buf_append_u64(out, *seal);
-  kv_buf_append_varint(out, order->count);
-  for (size_t i = 0; i < order->count; i++) append_entry(out, order->items[i].entry);
-  kv_buf_append_checksum(out, start, kv_hash_place(uuid, seq, 0));
-  return KV_OK;
+  kv_buf_append_varint(out, count);
+}
+
+static size_t encoded_max(const struct kv_entries *entries) {
+  size_t frame = HEADER_BYTES_MAX + KV_CHECKSUM_BYTES;
+  return frame + entries->live_bytes + entries->live * ENTRY_BYTES_MAX;
 }
 
 static kv_status encode(struct kv_batch *batch, const uint8_t uuid[16], uint64_t seq,
                         const uint64_t *seal, struct kv_buf *out, struct kv_err *err) {
-  struct kv_order *order;
-  kv_status status = bytewise_order(batch, &order, err);
+  struct kv_iter *iter;
+  kv_status status = kv_batch_iter_bytewise(batch, &iter, err);
   if (status) return status;
-  status = append_batch(order, uuid, seq, seal, out, err);
-  kv_order_unref(order);
-  return status;
+  size_t start = out->size;
+  status = kv_buf_reserve(out, encoded_max(&batch->entries));
+  if (status) {
+    kv_iter_free(iter);
+    return kv_fail_nomem(err);
+  }
+  append_header(out, seal, batch->entries.live);
+  for (kv_iter_seek_first(iter); iter->valid; kv_iter_next(iter)) append_entry(out, iter);
+  kv_iter_free(iter);
+  kv_buf_append_checksum(out, start, kv_hash_place(uuid, seq, 0));
+  return KV_OK;
 }
 
 kv_status kv_batch_encode(struct kv_batch *batch, const uint8_t uuid[16], uint64_t seq,

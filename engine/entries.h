@@ -1,76 +1,114 @@
-/* Entries by position, and a hash index from key to position: the common core of batch and memtable.
-** An entry is one put or delete; its memory is the owner's arena's. Positions count up from 0 as
-** entries are pushed; the index leads from a key to its newest position, `older` from there to the one
-** that it replaced. Pushing and popping are exact opposites.
-** Thread rule: the owner locks. Only kv_entries_at on a position known to be pushed may run beside a
-** push: what it reads never moves. */
+/* Entries and a hash index from key to newest entry: the common core of batch and memtable. An entry is one
+** put or delete, written once; its place (places.h) is its name and its age. The index leads from a key to its
+** newest entry, `older` from there to the one that it replaced. A rollback to a mark undoes the pushes since.
+** Thread rule: the owner locks. Only kv_entries_at, of a place that a find or an order has given, may run
+** beside a push: what it reads never moves or changes. */
 #ifndef KV_ENTRIES_H
 #define KV_ENTRIES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "buf.h"
-#include "compare.h"
+#include "places.h"
+#include "slots.h"
 #include "status.h"
 
-#define KV_NO_POSITION UINT32_MAX
 #define KV_ENTRY_VALUE_MAX UINT32_MAX /* bytes */
+#define KV_ENTRY_UNDONE 1u            /* bits of the first word */
+#define KV_ENTRY_REPLACES 2u
 
-/* Followed in memory by the key's bytes, then the value's. Aligned to 4. */
+/* An entry, read out of its bytes:
+**   varint   key size * 4 + KV_ENTRY_REPLACES + KV_ENTRY_UNDONE
+**   varint   value size * 2 + (1 for a tombstone)
+**   u32      older, in the machine's order, only with KV_ENTRY_REPLACES
+**   key bytes, value bytes */
 struct kv_entry {
-  uint32_t tag;        /* kv_entry_tag of the key */
-  uint32_t older;      /* position of the entry that this one replaced, or KV_NO_POSITION */
-  uint32_t value_size; /* bytes; 0 for a tombstone */
-  uint32_t key_size : 31;
-  uint32_t deleted : 1; /* a tombstone */
+  struct kv_slice key;
+  struct kv_slice value;
+  uint32_t older; /* place of the entry that this one replaced, or KV_PLACE_NONE */
+  bool deleted;   /* a tombstone: the value is empty */
+  bool undone;    /* rolled back, and kept for those who read it still */
 };
 
 static inline uint32_t kv_entry_tag(uint64_t hash) {
   return (uint32_t)(hash >> 32);
 }
-static inline struct kv_slice kv_entry_key(const struct kv_entry *entry) {
-  return (struct kv_slice){(const uint8_t *)(entry + 1), entry->key_size};
-}
-static inline struct kv_slice kv_entry_value(const struct kv_entry *entry) {
-  return (struct kv_slice){(const uint8_t *)(entry + 1) + entry->key_size, entry->value_size};
-}
-/* Memory that an entry takes; the sizes are within KV_KEY_BYTES_MAX and KV_ENTRY_VALUE_MAX. */
-static inline size_t kv_entry_bytes(struct kv_slice key, struct kv_slice value) {
-  return sizeof(struct kv_entry) + key.size + value.size;
-}
-/* Fills kv_entry_bytes of memory; key and value are copied, value.size is 0 when deleted. */
-void kv_entry_fill(struct kv_entry *entry, uint64_t hash, struct kv_slice key,
-                   struct kv_slice value, bool deleted);
 
-#define KV_ENTRY_BLOCKS 27 /* 64, 64, 128, 256, ... 2^31 positions: 2^32 in all */
+static inline const uint8_t *kv_entry_word(const uint8_t *at, uint64_t *word) {
+  uint64_t value = *at & 0x7fu;
+  for (unsigned shift = 7; *at++ & 0x80; shift += 7) value |= (uint64_t)(*at & 0x7fu) << shift;
+  *word = value;
+  return at;
+}
 
-struct kv_entry_segment;
+static inline struct kv_entry kv_entry_read(const uint8_t *at) {
+  uint64_t key_word, value_word;
+  struct kv_entry entry = {.older = KV_PLACE_NONE};
+  at = kv_entry_word(kv_entry_word(at, &key_word), &value_word);
+  if (key_word & KV_ENTRY_REPLACES) {
+    memcpy(&entry.older, at, sizeof entry.older);
+    at += sizeof entry.older;
+  }
+  entry.undone = key_word & KV_ENTRY_UNDONE;
+  entry.deleted = value_word & 1;
+  entry.key = kv_slice_of(at, key_word >> 2);
+  entry.value = kv_slice_of(at + entry.key.size, value_word >> 1);
+  return entry;
+}
+
 struct kv_entries {
-  const struct kv_comparator *comparator;    /* borrowed; set by the owner, who keeps it */
-  struct kv_entry **blocks[KV_ENTRY_BLOCKS]; /* position -> entry */
-  uint32_t count;                            /* positions in use */
-  uint32_t limit;                            /* most positions; lowered by tests only */
-  uint32_t live;                             /* different keys among them */
-  uint32_t depth;                            /* the directory has 2^depth places */
-  struct kv_entry_segment **directory;       /* NULL while few entries are scanned instead */
-  size_t bytes;                              /* heap memory of all this */
-  /* for tests: index slots moved by the last push, positions popped since init */
-  size_t moved;
-  uint64_t popped;
+  struct kv_places places;
+  struct kv_slots slots;
+  uint64_t (*hash)(struct kv_slice key); /* kv_hash_key; another one in tests only */
+  uint32_t count;                        /* entries pushed and not undone */
+  uint32_t live;                         /* different keys among them */
+  size_t live_bytes;                     /* of the newest entries' keys and values */
+  uint32_t undone_from;                  /* a stretch of places in which everything is undone: */
+  uint32_t undone_to;                    /* a rollback passes over it */
+  uint64_t walked;                       /* for tests: entries that rollbacks have met since init */
+};
+
+/* Where a rollback goes back to. All 0: before the first push. */
+struct kv_entries_mark {
+  uint32_t place;
+  uint32_t count;
+  uint32_t live;
+  size_t live_bytes;
 };
 
 void kv_entries_init(struct kv_entries *entries);
 void kv_entries_release(struct kv_entries *entries);
-/* The newest position of a key, or KV_NO_POSITION. */
+size_t kv_entries_bytes(const struct kv_entries *entries); /* heap memory */
+
+/* The place of a key's newest entry, or KV_PLACE_NONE. */
 uint32_t kv_entries_find(const struct kv_entries *entries, struct kv_slice key, uint32_t tag);
-/* Only for positions in use. */
-struct kv_entry *kv_entries_at(const struct kv_entries *entries, uint32_t position);
-/* Gives the entry the position `count` and sets its `older`. KV_NOMEM or KV_MISUSE (limit reached):
-** nothing changed. Moves at most a few hundred index slots. */
-kv_status kv_entries_push(struct kv_entries *entries, struct kv_entry *entry, struct kv_err *err);
-/* Takes the last position back; there is one. */
-void kv_entries_pop(struct kv_entries *entries);
+static inline struct kv_entry kv_entries_at(const struct kv_entries *entries, uint32_t place) {
+  return kv_entry_read(kv_place_at(&entries->places, place));
+}
+/* Asks for what finds of the hashes will load, index first, so that their loads overlap. */
+void kv_entries_prefetch(const struct kv_entries *entries, const uint64_t *hashes, size_t count);
+
+/* Copies key (within KV_KEY_BYTES_MAX) and value (within KV_ENTRY_VALUE_MAX, empty when deleted); *replaced:
+** the key had an entry. KV_NOMEM or KV_MISUSE (places used up): nothing changed. Moves at most a few hundred
+** index slots. */
+kv_status kv_entries_push(struct kv_entries *entries, uint64_t hash, struct kv_slice key,
+                          struct kv_slice value, bool deleted, bool *replaced, struct kv_err *err);
+struct kv_entries_mark kv_entries_mark(const struct kv_entries *entries);
+/* Undoes the pushes since the mark, O(of them). With `keep` their bytes stay readable and hold their memory
+** until a later rollback without it, to this mark or an earlier one. Cannot fail. */
+void kv_entries_rollback(struct kv_entries *entries, struct kv_entries_mark mark, bool keep);
+
+/* A walk over the entries at and above a place, oldest first, undone ones left out. */
+struct kv_entries_walk {
+  const struct kv_entries *entries;
+  uint32_t place; /* of `entry` */
+  uint32_t next;
+  struct kv_entry entry;
+};
+struct kv_entries_walk kv_entries_walk(const struct kv_entries *entries, uint32_t from);
+bool kv_entries_step(struct kv_entries_walk *walk); /* false at the end */
 
 #endif

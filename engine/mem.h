@@ -29,23 +29,4 @@ uint64_t kv_mem_fail_nth(uint64_t n, int sticky);
 /* For tests: blocks allocated and not yet freed. */
 int64_t kv_mem_live_blocks(void);
 
-/* An append-only region whose chunks never move: pointers stay good until kv_arena_release or a rewind
-** to a mark before them. Not thread-safe: the owner locks. */
-struct kv_arena_chunk;
-struct kv_arena {
-  struct kv_arena_chunk *chunks; /* newest first */
-  size_t bytes;                  /* taken from the heap, headers included */
-};
-struct kv_arena_mark {
-  struct kv_arena_chunk *chunk;
-  size_t used; /* bytes used in it */
-};
-void kv_arena_init(struct kv_arena *arena);
-void kv_arena_release(struct kv_arena *arena);
-/* `size` bytes aligned to 8; NULL when memory is out (the arena is unchanged). */
-void *kv_arena_alloc(struct kv_arena *arena, size_t size);
-struct kv_arena_mark kv_arena_mark(const struct kv_arena *arena);
-/* Frees what was allocated after the mark, O(chunks since). */
-void kv_arena_rewind(struct kv_arena *arena, struct kv_arena_mark mark);
-
 #endif

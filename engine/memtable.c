@@ -1,12 +1,13 @@
 /* See memtable.h.
 **
-** An entry is a version of a key: its commit seq, then a kv_entry whose `older` leads to the version
-** before it. Versions are only ever added, in ascending seq, and nothing that was added changes, so a
-** value or a chain can be read without the lock once found; the lock guards the index, the arena and
-** the cached order. A reader walks from the newest version down to its window.
+** An entry is a version of a key; its `older` leads to the version before it. Commits come in ascending seq,
+** and places ascend too: so where each commit ends says which versions are its own, and a window of seqs is a
+** window of places. Versions are only ever added and nothing that was added changes, so a value or a chain
+** can be read without the lock once found; the lock guards the index, the ends of commits and the sorted
+** order. A reader walks from the newest version down to its window.
 **
-** Adding a log batch: the bytes are checked first, then all entries are pushed under the lock; when
-** memory gives out they are popped again before the lock opens. */
+** Adding a log batch: the bytes are checked first, then all entries are pushed under the lock; when memory
+** gives out they are rolled back before the lock opens. */
 #include "memtable.h"
 
 #include <inttypes.h>
@@ -17,20 +18,20 @@
 #include "mem.h"
 #include "order.h"
 
-struct version {
+struct commit {
   uint64_t seq;
-  struct kv_entry entry; /* followed by its bytes */
+  uint32_t end; /* the place behind its last entry */
 };
 
 struct kv_memtable {
   int64_t refs; /* atomic */
   uint64_t gen;
   struct kv_mutex *mutex; /* guards all that follows */
-  struct kv_arena arena;
   struct kv_entries entries;
-  struct kv_order *order; /* of all entries when it was made, or NULL */
-  uint64_t first_seq;
-  uint64_t last_seq;
+  struct kv_order order;  /* as far as something has asked for it */
+  struct commit *commits; /* ascending */
+  size_t commit_count;
+  size_t commit_room;
 };
 
 kv_status kv_memtable_new(uint64_t gen, const struct kv_comparator *comparator,
@@ -44,9 +45,8 @@ kv_status kv_memtable_new(uint64_t gen, const struct kv_comparator *comparator,
   }
   made->refs = 1;
   made->gen = gen;
-  kv_arena_init(&made->arena);
   kv_entries_init(&made->entries);
-  made->entries.comparator = comparator;
+  kv_order_init(&made->order, comparator);
   *table = made;
   return KV_OK;
 }
@@ -58,44 +58,53 @@ struct kv_memtable *kv_memtable_ref(struct kv_memtable *table) {
 
 void kv_memtable_unref(struct kv_memtable *table) {
   if (!table || __atomic_sub_fetch(&table->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
-  kv_order_unref(table->order);
+  kv_order_release(&table->order);
   kv_entries_release(&table->entries);
-  kv_arena_release(&table->arena);
+  kv_free(table->commits);
   kv_mutex_free(table->mutex);
   kv_free(table);
 }
 
 /* ---- Adding; all under the lock */
 
-static kv_status add_version(struct kv_memtable *table, uint64_t seq,
-                             const struct kv_batch_reader *from, struct kv_err *err) {
-  size_t bytes = offsetof(struct version, entry) + kv_entry_bytes(from->key, from->value);
-  struct version *version = kv_arena_alloc(&table->arena, bytes);
-  if (!version) return kv_fail_nomem(err);
-  version->seq = seq;
-  kv_entry_fill(&version->entry, kv_hash_key(from->key), from->key, from->value, from->deleted);
-  return kv_entries_push(&table->entries, &version->entry, err);
+static uint64_t first_seq(const struct kv_memtable *table) {
+  return table->commit_count ? table->commits[0].seq : 0;
+}
+
+static uint64_t last_seq(const struct kv_memtable *table) {
+  return table->commit_count ? table->commits[table->commit_count - 1].seq : 0;
+}
+
+static bool make_room(struct kv_memtable *table) {
+  if (table->commit_count < table->commit_room) return true;
+  size_t room = table->commit_room ? 2 * table->commit_room : 8;
+  struct commit *commits = kv_realloc(table->commits, room, sizeof *commits);
+  if (!commits) return false;
+  table->commits = commits;
+  table->commit_room = room;
+  return true;
 }
 
 static kv_status add_all(struct kv_memtable *table, uint64_t seq, struct kv_batch_reader *reader,
                          struct kv_err *err) {
-  if (seq <= table->last_seq) {
+  if (seq <= last_seq(table)) {
     return kv_fail(err, KV_MISUSE, "memtable %" PRIu64 ": commit %" PRIu64 " after commit %" PRIu64,
-                   table->gen, seq, table->last_seq);
+                   table->gen, seq, last_seq(table));
   }
-  struct kv_arena_mark mark = kv_arena_mark(&table->arena);
-  uint32_t count = table->entries.count;
+  if (!make_room(table)) return kv_fail_nomem(err);
+  struct kv_entries *entries = &table->entries;
+  struct kv_entries_mark mark = kv_entries_mark(entries);
   kv_status status = KV_OK;
+  bool replaced;
   while (!status && kv_batch_reader_next(reader, &status, err)) {
-    status = add_version(table, seq, reader, err);
+    status = kv_entries_push(entries, kv_hash_key(reader->key), reader->key, reader->value,
+                             reader->deleted, &replaced, err);
   }
   if (status) {
-    while (table->entries.count > count) kv_entries_pop(&table->entries);
-    kv_arena_rewind(&table->arena, mark);
+    kv_entries_rollback(entries, mark, false);
     return status;
   }
-  if (!table->first_seq) table->first_seq = seq;
-  table->last_seq = seq;
+  table->commits[table->commit_count++] = (struct commit){seq, entries->places.end};
   return KV_OK;
 }
 
@@ -112,49 +121,72 @@ kv_status kv_memtable_add(struct kv_memtable *table, uint64_t seq, struct kv_sli
 
 /* ---- Reading */
 
-static const struct version *version_of(const struct kv_entry *entry) {
-  return (const struct version *)((const uint8_t *)entry - offsetof(struct version, entry));
-}
+/* The versions that a window of seqs shows: from <= place < upto. */
+struct stretch {
+  uint32_t from;
+  uint32_t upto;
+};
 
-/* The newest version in the window, or NULL. Needs no lock: see the head comment. */
-static const struct kv_entry *in_window(const struct kv_entries *entries, struct kv_window window,
-                                        const struct kv_entry *newest) {
-  while (version_of(newest)->seq > window.upper_seq) {
-    if (newest->older == KV_NO_POSITION) return NULL;
-    newest = kv_entries_at(entries, newest->older);
+/* The place behind the last commit whose seq is at most `seq`. Under the lock. */
+static uint32_t end_of(const struct kv_memtable *table, uint64_t seq) {
+  if (seq >= last_seq(table)) return table->entries.places.end;
+  size_t low = 0, high = table->commit_count;
+  if (seq < first_seq(table)) high = 0;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (table->commits[middle].seq <= seq)
+      low = middle + 1;
+    else
+      high = middle;
   }
-  return version_of(newest)->seq > window.flushed_seq ? newest : NULL;
+  return low ? table->commits[low - 1].end : KV_PLACE_FIRST;
 }
 
-static const struct kv_entry *find_newest(struct kv_memtable *table, struct kv_slice key,
-                                          uint64_t hash) {
-  kv_mutex_lock(table->mutex);
-  uint32_t position = kv_entries_find(&table->entries, key, kv_entry_tag(hash));
-  const struct kv_entry *entry = NULL;
-  if (position != KV_NO_POSITION) entry = kv_entries_at(&table->entries, position);
-  kv_mutex_unlock(table->mutex);
-  return entry;
+static struct stretch stretch_of(const struct kv_memtable *table, struct kv_window window) {
+  return (struct stretch){end_of(table, window.flushed_seq), end_of(table, window.upper_seq)};
+}
+
+/* Goes from the newest version to the one that the stretch shows; false when there is none. Needs no lock:
+** see the head comment. */
+static bool in_stretch(const struct kv_entries *entries, struct stretch stretch, uint32_t place,
+                       struct kv_entry *entry) {
+  while (place >= stretch.upto) {
+    place = entry->older;
+    if (place == KV_PLACE_NONE) return false;
+    *entry = kv_entries_at(entries, place);
+  }
+  return place >= stretch.from;
 }
 
 enum kv_batch_answer kv_memtable_get(struct kv_memtable *table, struct kv_window window,
                                      struct kv_slice key, uint64_t hash, struct kv_slice *value) {
-  const struct kv_entry *entry = find_newest(table, key, hash);
-  if (entry) entry = in_window(&table->entries, window, entry);
-  if (!entry) return KV_BATCH_NONE;
-  if (value) *value = kv_entry_value(entry);
-  return entry->deleted ? KV_BATCH_DELETED : KV_BATCH_PUT;
+  kv_mutex_lock(table->mutex);
+  uint32_t place = kv_entries_find(&table->entries, key, kv_entry_tag(hash));
+  struct stretch stretch = stretch_of(table, window);
+  kv_mutex_unlock(table->mutex);
+  if (place == KV_PLACE_NONE) return KV_BATCH_NONE;
+  struct kv_entry entry = kv_entries_at(&table->entries, place);
+  if (!in_stretch(&table->entries, stretch, place, &entry)) return KV_BATCH_NONE;
+  if (value) *value = entry.value;
+  return entry.deleted ? KV_BATCH_DELETED : KV_BATCH_PUT;
+}
+
+void kv_memtable_prefetch(struct kv_memtable *table, const uint64_t *hashes, size_t count) {
+  kv_mutex_lock(table->mutex);
+  kv_entries_prefetch(&table->entries, hashes, count);
+  kv_mutex_unlock(table->mutex);
 }
 
 struct memtable_iter {
   struct kv_order_iter head;
   struct kv_memtable *table;
-  struct kv_window window;
+  struct stretch stretch;
 };
 
-static const struct kv_entry *window_visible(const struct kv_order_iter *iter,
-                                             const struct kv_entry *newest) {
+static bool stretch_visible(const struct kv_order_iter *iter, uint32_t place,
+                            struct kv_entry *entry) {
   const struct memtable_iter *self = (const struct memtable_iter *)iter;
-  return in_window(&self->table->entries, self->window, newest);
+  return in_stretch(iter->keys.entries, self->stretch, place, entry);
 }
 
 static void memtable_iter_drop(struct kv_order_iter *iter) {
@@ -163,32 +195,23 @@ static void memtable_iter_drop(struct kv_order_iter *iter) {
   kv_free(self);
 }
 
-/* The order of all entries of now, with a reference for the caller. */
-static kv_status current_order(struct kv_memtable *table, struct kv_order **order,
-                               struct kv_err *err) {
-  kv_mutex_lock(table->mutex);
-  kv_status status = kv_order_new(&table->entries, table->order, order, err);
-  if (!status && *order != table->order) {
-    kv_order_unref(table->order);
-    table->order = kv_order_ref(*order);
-  }
-  kv_mutex_unlock(table->mutex);
-  return status;
-}
-
 kv_status kv_memtable_iter(struct kv_memtable *table, struct kv_window window,
                            struct kv_iter **iter, struct kv_err *err) {
   struct memtable_iter *made = kv_alloc(1, sizeof *made);
   if (!made) return kv_fail_nomem(err);
-  struct kv_order *order;
-  kv_status status = current_order(table, &order, err);
+  kv_mutex_lock(table->mutex);
+  kv_status status = kv_order_extend(&table->order, &table->entries, err);
+  if (!status) {
+    kv_order_iter_init(&made->head, &table->order, &table->entries, stretch_visible,
+                       memtable_iter_drop);
+    made->stretch = stretch_of(table, window);
+  }
+  kv_mutex_unlock(table->mutex);
   if (status) {
     kv_free(made);
     return status;
   }
-  kv_order_iter_init(&made->head, order, window_visible, memtable_iter_drop);
   made->table = kv_memtable_ref(table);
-  made->window = window;
   *iter = &made->head.iter;
   return KV_OK;
 }
@@ -197,25 +220,24 @@ uint64_t kv_memtable_gen(const struct kv_memtable *table) {
   return table->gen;
 }
 
-static uint64_t read_locked(struct kv_memtable *table, const uint64_t *number) {
-  kv_mutex_lock(table->mutex);
-  uint64_t value = *number;
-  kv_mutex_unlock(table->mutex);
-  return value;
-}
-
 uint64_t kv_memtable_first_seq(struct kv_memtable *table) {
-  return read_locked(table, &table->first_seq);
+  kv_mutex_lock(table->mutex);
+  uint64_t seq = first_seq(table);
+  kv_mutex_unlock(table->mutex);
+  return seq;
 }
 
 uint64_t kv_memtable_last_seq(struct kv_memtable *table) {
-  return read_locked(table, &table->last_seq);
+  kv_mutex_lock(table->mutex);
+  uint64_t seq = last_seq(table);
+  kv_mutex_unlock(table->mutex);
+  return seq;
 }
 
 size_t kv_memtable_bytes(struct kv_memtable *table) {
   kv_mutex_lock(table->mutex);
-  size_t bytes = sizeof *table + table->arena.bytes + table->entries.bytes;
-  bytes += kv_order_bytes(table->order);
+  size_t bytes = sizeof *table + table->commit_room * sizeof *table->commits;
+  bytes += kv_entries_bytes(&table->entries) + kv_order_bytes(&table->order);
   kv_mutex_unlock(table->mutex);
   return bytes;
 }

@@ -1,6 +1,6 @@
 /* One memtable generation: log batches applied to an arena, with a hash index for points and a lazily
-** sorted order for scans. Entries carry their commit seq; a key's versions hang newest first, and a
-** reader sees the newest with flushed < seq <= upper.
+** sorted order for scans. Entries belong to a commit's seq; a key's versions hang newest first, and a reader
+** sees the newest with flushed < seq <= upper.
 ** Thread rule: any thread; one internal lock, held for the call. Entries never move and live as long as
 ** the memtable. */
 #ifndef KV_MEMTABLE_H
@@ -38,6 +38,8 @@ kv_status kv_memtable_add(struct kv_memtable *table, uint64_t seq, struct kv_sli
 /* As kv_batch_get; *value (may be NULL) is borrowed as long as the memtable lives. */
 enum kv_batch_answer kv_memtable_get(struct kv_memtable *table, struct kv_window window,
                                      struct kv_slice key, uint64_t hash, struct kv_slice *value);
+/* Asks for what kv_memtable_get of the hashes will load, so that the loads of many overlap. */
+void kv_memtable_prefetch(struct kv_memtable *table, const uint64_t *hashes, size_t count);
 /* Over one entry a key: the newest in the window. Fixed when opened. Holds a reference. */
 kv_status kv_memtable_iter(struct kv_memtable *table, struct kv_window window,
                            struct kv_iter **iter, struct kv_err *err);

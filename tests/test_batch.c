@@ -10,6 +10,7 @@
 #include "harness.h"
 #include "hash.h"
 #include "key.h"
+#include "mem.h"
 
 /* ck_assert for hot loops: that one writes to the runner's pipe each time. */
 static void must(bool condition) {
@@ -144,9 +145,9 @@ END_TEST
 
 START_TEST(too_many_writes_are_refused) {
   struct kv_batch *batch = new_batch();
-  batch->entries.limit = 2;
   put(batch, "a", "1");
   put(batch, "a", "2");
+  batch->entries.places.limit = batch->entries.places.end;
   size_t bytes = kv_batch_bytes(batch);
   ck_assert_int_eq(kv_batch_put(batch, text("b"), text("3"), 1, NULL), KV_MISUSE);
   ck_assert_uint_eq(kv_batch_bytes(batch), bytes);
@@ -307,10 +308,10 @@ START_TEST(rollback_costs_what_was_written_since) {
   for (uint64_t size = 1000; size <= 1000000; size *= 1000) {
     while (written < size) put_number(batch, written++);
     struct kv_batch_mark mark = kv_batch_mark(batch);
-    uint64_t popped = batch->entries.popped;
+    uint64_t walked = batch->entries.walked;
     for (uint64_t i = 0; i < 10; i++) put_number(batch, i % 2 ? i : size + i);
     kv_batch_rollback(batch, mark);
-    ck_assert_uint_eq(batch->entries.popped - popped, 10);
+    ck_assert_uint_eq(batch->entries.walked - walked, 10);
     ck_assert_uint_eq(kv_batch_count(batch), size);
   }
   free_all(batch);
@@ -323,17 +324,17 @@ START_TEST(sixty_thousand_rollbacks_cost_their_own_writes) {
   struct kv_batch *batch = new_batch();
   for (uint64_t i = 0; i < 20000; i++) put_number(batch, i);
   struct kv_batch_mark mark = kv_batch_mark(batch);
-  uint64_t popped = batch->entries.popped;
+  uint64_t walked = batch->entries.walked;
   size_t bytes = kv_batch_bytes(batch), moved = 0;
   kv_mem_fail_nth(0, 0);
   for (uint64_t round = 0; round < ROLLBACKS; round++) {
     for (uint64_t i = 0; i < WRITES; i++) {
       put_number(batch, round * 7 + i * 9000);
-      if (batch->entries.moved > moved) moved = batch->entries.moved;
+      if (batch->entries.slots.moved > moved) moved = batch->entries.slots.moved;
     }
     kv_batch_rollback(batch, mark);
   }
-  ck_assert_uint_eq(batch->entries.popped - popped, ROLLBACKS * WRITES);
+  ck_assert_uint_eq(batch->entries.walked - walked, ROLLBACKS * WRITES);
   ck_assert_uint_le(moved, 768);
   ck_assert_uint_le(kv_mem_fail_nth(0, 0), ROLLBACKS);
   ck_assert_uint_le(kv_batch_bytes(batch), bytes + 65536);
@@ -376,27 +377,52 @@ START_TEST(rollback_of_everything_frees_the_index) {
 }
 END_TEST
 
+/* A put and a look at what follows it, as a loop over a transaction's own rows does. */
+static void scan_after_put(struct kv_batch *batch, uint64_t number) {
+  struct kv_iter *iter;
+  put_number(batch, number);
+  ck_assert_int_eq(kv_batch_iter(batch, &iter, NULL), KV_OK);
+  kv_iter_seek_first(iter);
+  must(iter->valid);
+  kv_iter_next(iter);
+  kv_iter_free(iter);
+}
+
 START_TEST(scans_in_a_savepoint_leave_an_order_to_extend) {
+  enum { ROUNDS = 20, SIZE = 5000 };
   struct kv_batch *batch = new_batch();
-  for (int i = 0; i < 5000; i++) put_number(batch, (uint64_t)i);
-  const struct kv_order *order;
-  ck_assert_int_eq(kv_batch_order(batch, &order, NULL), KV_OK);
-  for (int round = 0; round < 20; round++) {
+  for (uint64_t i = 0; i < SIZE; i++) scan_after_put(batch, i);
+  uint64_t moved = 0;
+  for (int round = 0; round < ROUNDS; round++) {
+    if (round == 1) moved = batch->order.moved; /* the first may have to sort all once */
     struct kv_batch_mark mark = kv_batch_mark(batch);
-    for (int i = 0; i < 3; i++) {
-      put_number(batch, 5000 + (uint64_t)i);
-      ck_assert_int_eq(kv_batch_order(batch, &order, NULL), KV_OK);
-      ck_assert_uint_eq(order->count, 5001u + (unsigned)i);
-    }
+    for (uint64_t i = 0; i < 3; i++) scan_after_put(batch, SIZE + i);
+    ck_assert_uint_eq(kv_batch_count(batch), SIZE + 3);
     kv_batch_rollback(batch, mark);
-    ck_assert_ptr_null(batch->order);
-    ck_assert_ptr_nonnull(batch->base_order);
-    ck_assert_uint_eq(batch->base_order->upto, 5000);
+    ck_assert_uint_le(batch->order.upto, mark.entries.place);
   }
-  const struct kv_order *again;
-  ck_assert_int_eq(kv_batch_order(batch, &order, NULL), KV_OK);
-  ck_assert_int_eq(kv_batch_order(batch, &again, NULL), KV_OK);
-  ck_assert_ptr_eq(order, again);
+  ck_assert_uint_le(batch->order.moved - moved, SIZE + ROUNDS * 20);
+  free_all(batch);
+}
+END_TEST
+
+START_TEST(a_scan_after_each_write_costs_a_few_moves) {
+  struct kv_batch *batch = new_batch();
+  uint64_t written = 0;
+  for (uint64_t size = 1000; size <= 100000; size *= 10) {
+    while (written < size) put_number(batch, written++);
+    scan_after_put(batch, written++);
+    uint64_t moved = batch->order.moved;
+    for (int i = 0; i < 500; i++) scan_after_put(batch, written++);
+    ck_assert_uint_le(batch->order.moved - moved, 500 * 30);
+    ck_assert_uint_le(batch->order.run_count, 9);
+  }
+  struct kv_iter *iter;
+  uint64_t seen = 0;
+  ck_assert_int_eq(kv_batch_iter(batch, &iter, NULL), KV_OK);
+  for (kv_iter_seek_last(iter); iter->valid; kv_iter_prev(iter)) seen++;
+  ck_assert_uint_eq(seen, written);
+  kv_iter_free(iter);
   free_all(batch);
 }
 END_TEST
@@ -405,15 +431,66 @@ START_TEST(orders_are_right_at_every_size) {
   for (uint64_t count = 0; count < 130; count++) {
     struct kv_batch *batch = new_batch();
     for (uint64_t i = 0; i < count; i++) put_number(batch, i * 7 % (count - count / 3 + 1));
-    const struct kv_order *order;
-    ck_assert_int_eq(kv_batch_order(batch, &order, NULL), KV_OK);
-    ck_assert_uint_eq(order->count, kv_batch_count(batch));
-    for (size_t i = 1; i < order->count; i++) {
-      struct kv_slice before = kv_entry_key(order->items[i - 1].entry);
-      ck_assert_int_lt(kv_slice_compare(before, kv_entry_key(order->items[i].entry)), 0);
+    struct kv_iter *iter;
+    ck_assert_int_eq(kv_batch_iter(batch, &iter, NULL), KV_OK);
+    struct kv_slice before = {NULL, 0};
+    size_t seen = 0;
+    for (kv_iter_seek_first(iter); iter->valid; kv_iter_next(iter), seen++) {
+      if (seen) ck_assert_int_lt(kv_slice_compare(before, iter->key), 0);
+      before = iter->key;
     }
+    ck_assert_uint_eq(seen, kv_batch_count(batch));
+    kv_iter_free(iter);
     free_all(batch);
   }
+}
+END_TEST
+
+/* Rolling back to one mark again and again while somebody reads: the bytes must stay, and each time costs
+** only what was written since the time before. */
+START_TEST(rollbacks_under_a_reader_cost_their_own_writes) {
+  enum { ROUNDS = 1000, WRITES = 7 };
+  struct kv_batch *batch = new_batch();
+  for (uint64_t i = 0; i < 100; i++) put_number(batch, i);
+  struct kv_batch_mark mark = kv_batch_mark(batch);
+  size_t bytes = kv_batch_bytes(batch);
+  struct kv_iter *iter;
+  for (uint64_t i = 0; i < WRITES; i++) put_number(batch, 200 + i);
+  ck_assert_int_eq(kv_batch_iter(batch, &iter, NULL), KV_OK);
+  uint64_t walked = batch->entries.walked;
+  for (uint64_t round = 0; round < ROUNDS; round++) {
+    kv_batch_rollback(batch, mark);
+    for (uint64_t i = 0; i < WRITES; i++) put_number(batch, round % 50 + i * 20);
+    ck_assert_uint_ge(kv_batch_count(batch), 100);
+  }
+  ck_assert_uint_eq(batch->entries.walked - walked, ROUNDS * WRITES);
+  uint64_t seen = 0;
+  for (kv_iter_seek_first(iter); iter->valid; kv_iter_next(iter)) seen++;
+  ck_assert_uint_eq(seen, 100 + WRITES);
+  kv_iter_free(iter);
+  kv_batch_rollback(batch, mark);
+  ck_assert_uint_le(kv_batch_bytes(batch), bytes);
+  ck_assert_uint_eq(kv_batch_count(batch), 100);
+  free_all(batch);
+}
+END_TEST
+
+START_TEST(an_entry_takes_little_beyond_key_and_value) {
+  enum { KEY_BYTES = 16, VALUE_BYTES = 3 };
+  struct kv_batch *batch = new_batch();
+  uint8_t key[KEY_BYTES] = {0};
+  size_t most = 0;
+  for (uint64_t i = 0; i < 300000; i++) {
+    uint64_t number = i * 0x9e3779b97f4a7c15u;
+    memcpy(key, &number, sizeof number);
+    must(kv_batch_put(batch, kv_slice_of(key, sizeof key), kv_slice_of("xxx", VALUE_BYTES), 1,
+                      NULL) == KV_OK);
+    if (i < 10000 || i % 1000) continue;
+    size_t beyond = kv_batch_bytes(batch) / (i + 1) - KEY_BYTES - VALUE_BYTES;
+    if (beyond > most) most = beyond;
+  }
+  ck_assert_uint_le(most, 24);
+  free_all(batch);
 }
 END_TEST
 
@@ -423,7 +500,7 @@ START_TEST(a_million_writes_each_move_little) {
   size_t most = 0;
   for (uint64_t i = 0; i < COUNT; i++) {
     put_number(batch, i);
-    if (batch->entries.moved > most) most = batch->entries.moved;
+    if (batch->entries.slots.moved > most) most = batch->entries.slots.moved;
   }
   ck_assert_uint_le(most, 768);
   for (uint64_t i = 0; i < COUNT; i += 3) put_number(batch, i);
@@ -673,7 +750,7 @@ START_TEST(iterator_without_memory_leaves_nothing) {
     if (status == KV_OK) break;
     failures++;
   }
-  ck_assert_int_eq(failures, 3);
+  ck_assert_int_ge(failures, 3);
 }
 END_TEST
 
@@ -697,7 +774,10 @@ int main(void) {
   tcase_add_test(tests, rolled_back_memory_is_used_again);
   tcase_add_test(tests, rollback_of_everything_frees_the_index);
   tcase_add_test(tests, scans_in_a_savepoint_leave_an_order_to_extend);
+  tcase_add_test(tests, a_scan_after_each_write_costs_a_few_moves);
   tcase_add_test(tests, orders_are_right_at_every_size);
+  tcase_add_test(tests, rollbacks_under_a_reader_cost_their_own_writes);
+  tcase_add_test(tests, an_entry_takes_little_beyond_key_and_value);
   tcase_add_test(tests, a_million_writes_each_move_little);
   tcase_add_loop_test(tests, random_writes_savepoints_and_iterators_match_a_model, 0, 8);
   tcase_add_test(tests, failed_allocation_leaves_the_batch_as_it_was);
