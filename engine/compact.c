@@ -37,6 +37,12 @@
 
 enum phase { PHASE_MERGE, PHASE_VERIFY, PHASE_DONE, PHASE_FAILED };
 
+/* A file that was made. */
+struct output {
+  struct kv_write_file *handle; /* holds the lock */
+  bool kept;                    /* named by the catalog */
+};
+
 struct kv_job {
   struct kv_view *view;
   struct kv_batch *batch; /* of the commit that the output takes in, or NULL */
@@ -64,9 +70,8 @@ struct kv_job {
   struct kv_table_verifier *verifier; /* of it */
   uint64_t seq;                       /* of the newest commit in the output */
   struct kv_edit edit;
-  struct kv_write_file **handles; /* of edit.added: they hold the locks */
+  struct output *outputs; /* one for each of edit.added */
   size_t added_capacity;
-  bool files_kept;
   uint64_t entries_done;
   uint64_t entries_total;
 };
@@ -180,9 +185,9 @@ static kv_status reserve_added(struct kv_job *job, struct kv_err *err) {
   struct kv_file_info *added = kv_realloc(job->edit.added, capacity, sizeof *added);
   if (!added) return kv_fail_nomem(err);
   job->edit.added = added;
-  struct kv_write_file **handles = kv_realloc(job->handles, capacity, sizeof *handles);
-  if (!handles) return kv_fail_nomem(err);
-  job->handles = handles;
+  struct output *outputs = kv_realloc(job->outputs, capacity, sizeof *outputs);
+  if (!outputs) return kv_fail_nomem(err);
+  job->outputs = outputs;
   job->added_capacity = capacity;
   return KV_OK;
 }
@@ -232,7 +237,8 @@ static kv_status finish_file(struct kv_job *job, struct kv_table_writer **writer
   }
   info->level = holds_values ? KV_LEVEL_VALUES : job->plan.level;
   info->seq = job->seq;
-  job->handles[job->edit.added_count++] = kv_table_writer_take_file(*writer);
+  job->outputs[job->edit.added_count++] =
+      (struct output){kv_table_writer_take_file(*writer), false};
   kv_open_files_hold(open_files(job));
   if (!holds_values) job->bytes_written += info->bytes;
   kv_stats_add(kv_family_stats(job->view->family),
@@ -645,6 +651,17 @@ kv_status kv_job_new_pick(struct kv_view *view, const struct kv_pick *pick, stru
   return status == KV_OK ? job_begin(made, plan_merge(made, pick, err), NULL, job, err) : status;
 }
 
+kv_status kv_job_new_gather(struct kv_view *view, uint64_t seq, struct kv_job **job,
+                            struct kv_err *err) {
+  const struct kv_layout *layout = view->layout;
+  struct kv_pick pick = {KV_PICK_TIER, 0, 0};
+  while (pick.count < layout->run_count && layout->runs[pick.count].level == 0 &&
+         layout->runs[pick.count].seq > seq)
+    pick.count++;
+  if (pick.count < 2) pick.kind = KV_PICK_NONE;
+  return kv_job_new_pick(view, &pick, job, err);
+}
+
 kv_status kv_job_new(struct kv_view *view, enum kv_job_kind kind, struct kv_job **job,
                      struct kv_err *err) {
   return kv_job_new_commit(view, kind, NULL, NULL, job, err);
@@ -738,12 +755,19 @@ void kv_job_rebase(struct kv_job *job, const struct kv_view *view) {
 }
 
 void kv_job_keep_files(struct kv_job *job) {
-  job->files_kept = true;
+  for (size_t i = 0; i < job->edit.added_count; i++) job->outputs[i].kept = true;
+}
+
+void kv_job_keep_added(struct kv_job *job, const struct kv_edit *edit) {
+  for (size_t i = 0; i < job->edit.added_count; i++)
+    for (size_t j = 0; j < edit->added_count; j++)
+      if (edit->added[j].id == job->edit.added[i].id) job->outputs[i].kept = true;
 }
 
 /* A file that cannot be unlinked now is an orphan, which the sweep finds; nobody waits for it here. */
 static void unlink_outputs(struct kv_job *job) {
   for (size_t i = 0; i < job->edit.added_count; i++) {
+    if (job->outputs[i].kept) continue;
     kv_status status = kv_family_remove_file(job->view->family, job->edit.added[i].id, NULL);
     (void)status;
   }
@@ -760,13 +784,13 @@ void kv_job_free(struct kv_job *job) {
   kv_buf_release(&job->reference);
   close_output(job);
   kv_iter_free(job->input);
-  if (!job->files_kept) unlink_outputs(job);
+  unlink_outputs(job);
   for (size_t i = 0; i < job->edit.added_count; i++) {
-    kv_env_close_write(job->config.env, job->handles[i]);
+    kv_env_close_write(job->config.env, job->outputs[i].handle);
     kv_file_info_release(&job->edit.added[i]);
   }
   kv_open_files_release(open_files(job), job->edit.added_count);
-  kv_free(job->handles);
+  kv_free(job->outputs);
   kv_free(job->edit.added);
   kv_free(job->edit.removed);
   kv_batch_unref(job->batch);

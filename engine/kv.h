@@ -116,6 +116,11 @@ struct kv_edit;
 kv_status kv_view_advance(const struct kv_view *base, const struct kv_log_row *row,
                           const struct kv_edit *edit, struct kv_view **view, struct kv_err *err);
 
+/* The view of a transaction that has work of its own which nobody else may see yet: `edit`, which no catalog
+** names, on top of base, and this many rows. Nothing that is shared changes. */
+kv_status kv_view_overlay(const struct kv_view *base, const struct kv_edit *edit, int64_t rows,
+                          struct kv_view **view, struct kv_err *err);
+
 const struct kv_log_state *kv_view_log(const struct kv_view *view);
 int64_t kv_view_rows(const struct kv_view *view); /* -1 unknown */
 uint64_t kv_view_gen(const struct kv_view *view); /* generation of the newest log row, else 0 */
@@ -270,6 +275,11 @@ struct kv_edit {
 };
 /* Whether the file is among the removed ones. */
 bool kv_edit_removes(const struct kv_edit *edit, uint64_t id);
+/* What leads from one view to another of its family that was made from it by overlays, the caller's: only
+** what the former lacks, and has too much. */
+kv_status kv_edit_between(const struct kv_view *from, const struct kv_view *to,
+                          struct kv_edit **edit, struct kv_err *err);
+void kv_edit_free(struct kv_edit *edit); /* NULL is allowed */
 
 enum kv_job_kind {
   KV_JOB_FLUSH,   /* every memtable of the view becomes one run */
@@ -287,6 +297,10 @@ kv_status kv_job_new(struct kv_view *view, enum kv_job_kind kind, struct kv_job 
 ** NULL: kv_job_new. */
 kv_status kv_job_new_commit(struct kv_view *view, enum kv_job_kind kind, struct kv_batch *batch,
                             const struct kv_log_row *row, struct kv_job **job, struct kv_err *err);
+/* A merge of all runs of level 0 that are newer than commit `seq`, if there are several: those that a
+** transaction has written for itself. */
+kv_status kv_job_new_gather(struct kv_view *view, uint64_t seq, struct kv_job **job,
+                            struct kv_err *err);
 /* A bounded piece of work (about 1 MiB of input, or of output read back). *done when the output is
 ** written, synced, read back and its rows and digest equal to the input's (KV_CORRUPT otherwise). After a
 ** failure only free. */
@@ -310,6 +324,8 @@ void kv_job_rebase(struct kv_job *job, const struct kv_view *view);
 const struct kv_edit *kv_job_edit(const struct kv_job *job);
 /* The edit is durable in the catalog: the files are no longer the job's. */
 void kv_job_keep_files(struct kv_job *job);
+/* The same for those of its files that another edit adds, which the job's has become part of. */
+void kv_job_keep_added(struct kv_job *job, const struct kv_edit *edit);
 /* Unlinks the job's files unless kept. */
 void kv_job_free(struct kv_job *job);
 

@@ -69,7 +69,8 @@ kv_status kv_log_read(struct kv_log *log, const struct kv_log_state *state,
                       const struct kv_log_source *source, struct kv_log_window *window,
                       struct kv_err *err);
 
-/* The window after `base` plus one own commit: adds `row` (seq = base last + 1) to the shared memory.
+/* The window after `base` plus one own commit: adds `row` (seq = base last + 1, or higher when it is flushed
+** too) to the shared memory.
 ** On failure (memory out, or somebody else's commit came between) the log is as before and the next
 ** kv_log_read replays. `row` may be NULL: only flushed_* move. */
 kv_status kv_log_advance(struct kv_log *log, const struct kv_log_window *base,

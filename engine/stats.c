@@ -50,6 +50,11 @@ static const struct kv_stat_info infos[] = {
                                  "of these, files that no manifest named: left behind"},
     [KV_STAT_FLUSH_WAITS] = {"flush_waits", "commits",
                              "commits that waited for the thread's flush, the log being too long"},
+    [KV_STAT_SPILLS] = {"spills", "batches",
+                        "batches over batch_bytes that a transaction wrote to files of its own"},
+    [KV_STAT_COMMIT_HELPS] = {"commit_helps", "commits",
+                              "commits that flushed or merged themselves, or waited for it"},
+    [KV_STAT_COMMIT_HELP_US] = {"commit_help_us", "microseconds", "time spent in these"},
     [KV_STAT_WIDENED_LOOKUPS] = {"widened_lookups", "lookups",
                                  "SQL lookups that had to read a superset of what they asked"},
 };

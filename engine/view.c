@@ -169,6 +169,97 @@ kv_status kv_view_advance(const struct kv_view *base, const struct kv_log_row *r
   return KV_OK;
 }
 
+/* ---- Views of a transaction's own work */
+
+static kv_status copy_tables(struct kv_log_window *to, const struct kv_log_window *from,
+                             struct kv_err *err) {
+  *to = *from;
+  to->table_count = 0;
+  to->tables = kv_alloc(from->table_count, sizeof *to->tables);
+  if (!to->tables) return kv_fail_nomem(err);
+  for (; to->table_count < from->table_count; to->table_count++)
+    to->tables[to->table_count] = kv_memtable_ref(from->tables[to->table_count]);
+  return KV_OK;
+}
+
+/* The base's window without the commits that the edit flushes. */
+static kv_status overlay_log(struct kv_view *view, const struct kv_view *base,
+                             const struct kv_edit *edit, struct kv_err *err) {
+  uint64_t seq = edit->flushed_seq, nonce = edit->flushed_nonce;
+  if (edit->flushes && seq >= base->log.state.last_seq) {
+    view->log = (struct kv_log_window){.state = {seq, nonce, seq, nonce}, .window = {seq, seq}};
+    return KV_OK;
+  }
+  kv_status status = copy_tables(&view->log, &base->log, err);
+  if (status != KV_OK || !edit->flushes) return status;
+  view->log.state.flushed_seq = view->log.window.flushed_seq = seq;
+  view->log.state.flushed_nonce = nonce;
+  return KV_OK;
+}
+
+kv_status kv_view_overlay(const struct kv_view *base, const struct kv_edit *edit, int64_t rows,
+                          struct kv_view **view, struct kv_err *err) {
+  struct kv_view *made = NULL;
+  *view = NULL;
+  kv_status status = view_alloc(base->family, &made, err);
+  if (status != KV_OK) return status;
+  made->rows = rows;
+  status = overlay_log(made, base, edit, err);
+  if (status == KV_OK) status = advance_layout(made, base, edit, err);
+  if (status != KV_OK) {
+    view_free(made);
+    return status;
+  }
+  kv_family_add_view(base->family, made);
+  *view = made;
+  return KV_OK;
+}
+
+static kv_status list_added(struct kv_edit *edit, const struct kv_view *from,
+                            const struct kv_view *to, struct kv_err *err) {
+  kv_status status = KV_OK;
+  for (size_t i = 0; i < to->file_count && status == KV_OK; i++) {
+    const struct kv_file_info *file = kv_sst_info(to->files[i]);
+    if (kv_view_names_file(from, file->id)) continue;
+    kv_file_info_init(&edit->added[edit->added_count]);
+    status = kv_file_info_copy(&edit->added[edit->added_count++], file, err);
+  }
+  return status;
+}
+
+void kv_edit_free(struct kv_edit *edit) {
+  if (!edit) return;
+  for (size_t i = 0; i < edit->added_count; i++) kv_file_info_release(&edit->added[i]);
+  kv_free(edit->added);
+  kv_free(edit->removed);
+  kv_free(edit);
+}
+
+kv_status kv_edit_between(const struct kv_view *from, const struct kv_view *to,
+                          struct kv_edit **edit, struct kv_err *err) {
+  const struct kv_log_state *log = &to->log.state;
+  struct kv_edit *made = kv_alloc_zero(1, sizeof *made);
+  *edit = NULL;
+  if (!made) return kv_fail_nomem(err);
+  made->flushes = log->flushed_seq != from->log.state.flushed_seq;
+  made->flushed_seq = log->flushed_seq;
+  made->flushed_nonce = log->flushed_nonce;
+  made->rows = to->rows;
+  made->added = kv_alloc(to->file_count, sizeof *made->added);
+  made->removed = kv_alloc(from->file_count, sizeof *made->removed);
+  kv_status status =
+      made->added && made->removed ? list_added(made, from, to, err) : kv_fail_nomem(err);
+  for (size_t i = 0; i < from->file_count && status == KV_OK; i++) {
+    uint64_t id = kv_sst_info(from->files[i])->id;
+    if (!kv_view_names_file(to, id)) made->removed[made->removed_count++] = id;
+  }
+  if (status == KV_OK)
+    *edit = made;
+  else
+    kv_edit_free(made);
+  return status;
+}
+
 /* ---- Facts */
 
 const struct kv_log_state *kv_view_log(const struct kv_view *view) {

@@ -165,7 +165,7 @@ double colfam_vtab_rows_estimate(struct colfam_vtab *vtab) {
   struct colfam_table *table = vtab->table;
   struct kv_view *cached = table ? colfam_cached_view(&table->cached) : NULL;
   if (table && table->txn) {
-    vtab->rows_estimate = rows_of_view(table->txn->base, table->txn->batch);
+    vtab->rows_estimate = rows_of_view(table->txn->view, table->txn->batch);
   } else if (cached) {
     vtab->rows_estimate = rows_of_view(cached, NULL);
   } else if (vtab->rows_estimate == 0 && !may_read(vtab->conn->db, vtab->database)) {

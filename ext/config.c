@@ -1,7 +1,5 @@
 /* See config.h. One line a setting: its name, what is allowed, how it is set and read. Settings are no
-** part of any database and end with the process.
-** batch_bytes can be set to what this version does and to nothing else: a setting that did nothing would
-** be a lie. Any thread. */
+** part of any database and end with the process. Any thread. */
 #include "config.h"
 
 #include <stdbool.h>
@@ -10,10 +8,11 @@
 #include "engine/kv.h"
 #include "error.h"
 #include "store.h"
+#include "txn_spill.h"
 #include "worker.h"
 
 #define CACHE_BYTES_MAX 1099511627776
-#define BATCH_BYTES 67108864
+#define BATCH_BYTES_MAX 1099511627776
 
 struct setting {
   const char *name;
@@ -56,13 +55,15 @@ static void get_threads(struct kv_cache *cache, sqlite3_context *context) {
 
 static bool set_batch_bytes(struct kv_cache *cache, sqlite3_value *value) {
   (void)cache;
-  sqlite3_int64 number;
-  return read_integer(value, BATCH_BYTES, &number) && number == BATCH_BYTES;
+  sqlite3_int64 bytes;
+  if (!read_integer(value, BATCH_BYTES_MAX, &bytes) || bytes < COLFAM_BATCH_BYTES_MIN) return false;
+  colfam_set_batch_bytes((uint64_t)bytes);
+  return true;
 }
 
 static void get_batch_bytes(struct kv_cache *cache, sqlite3_context *context) {
   (void)cache;
-  sqlite3_result_int64(context, BATCH_BYTES);
+  sqlite3_result_int64(context, (sqlite3_int64)colfam_batch_bytes());
 }
 
 static bool set_verify(struct kv_cache *cache, sqlite3_value *value) {
@@ -80,7 +81,7 @@ static void get_verify(struct kv_cache *cache, sqlite3_context *context) {
 static const struct setting settings[] = {
     {"cache_bytes", "0 to 1099511627776", set_cache_bytes, get_cache_bytes},
     {"threads", "0 and 1", set_threads, get_threads},
-    {"batch_bytes", "67108864 in this version", set_batch_bytes, get_batch_bytes},
+    {"batch_bytes", "16384 to 1099511627776", set_batch_bytes, get_batch_bytes},
     {"verify_checksums", "on and off", set_verify, get_verify},
 };
 enum { SETTING_COUNT = sizeof settings / sizeof *settings };

@@ -162,7 +162,7 @@ static int follow(struct colfam_table *table, unsigned version, struct kv_view *
 int colfam_table_view(struct colfam_table *table, struct kv_view **view, char **message) {
   *view = NULL;
   if (table->txn) {
-    *view = kv_view_ref(table->txn->base);
+    *view = kv_view_ref(table->txn->view);
     return SQLITE_OK;
   }
   unsigned version;

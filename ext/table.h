@@ -67,7 +67,7 @@ void colfam_table_rest(struct colfam_table *table);
 void colfam_table_free(struct colfam_table *table);
 
 /* A view of the committed state, with a reference for the caller: inside a write transaction on the table
-** the base view, else the snapshot's. */
+** its base view with what it has spilled (txn_spill.h), else the snapshot's. */
 int colfam_table_view(struct colfam_table *table, struct kv_view **view, char **message);
 struct kv_batch *colfam_table_batch(struct colfam_table *table); /* borrowed, or NULL */
 /* Takes `view` over as the cached one. */

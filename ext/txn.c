@@ -22,17 +22,12 @@
 /* Dead log rows that a commit deletes at the most (invariant 9). */
 #define TRIM_ROWS 4
 
-struct colfam_savepoint {
-  int index;
-  struct kv_batch_mark mark;
-};
-
 static void txn_free(struct colfam_txn *txn, bool give_back) {
   txn->table->txn = NULL;
   txn->table->renamed = false;
   colfam_work_free(txn, give_back);
   colfam_work_free_stale(txn);
-  kv_batch_unref(txn->batch);
+  colfam_spill_end(txn);
   kv_view_unref(txn->base);
   kv_buf_release(&txn->encoded);
   sqlite3_free(txn->savepoints);
@@ -94,8 +89,7 @@ int colfam_txn_begin(struct colfam_table *table, bool created, char **message) {
   kv_buf_init(&txn->encoded);
   table->txn = txn;
   struct kv_err err = {0};
-  kv_status status = kv_batch_new(kv_family_stats(table->family), &txn->batch, &err);
-  if (status == KV_OK) txn->start = kv_batch_mark(txn->batch);
+  kv_status status = colfam_spill_begin(txn, &err);
   rc = status == KV_OK ? colfam_table_data_version(table, &txn->data_version)
                        : colfam_work_error(txn, status, &err, message);
   if (rc != SQLITE_OK) txn_free(txn, false);
@@ -115,15 +109,17 @@ static struct colfam_txn *next_guest(const struct colfam_txn *host, struct colfa
 int colfam_txn_count_rows(struct colfam_txn *txn, char **message) {
   struct kv_err err;
   kv_err_init(&err);
-  kv_status status = kv_count_rows(txn->base, txn->batch, &err);
+  kv_status status = kv_count_rows(txn->view, txn->batch, &err);
   return status == KV_OK ? SQLITE_OK : colfam_work_error(txn, status, &err, message);
 }
 
 /* ---- Savepoints */
 
 static void drop_savepoints(struct colfam_txn *txn, int index) {
+  bool below = false;
   while (txn->savepoint_count && txn->savepoints[txn->savepoint_count - 1].index >= index)
-    txn->savepoint_count--;
+    below = txn->savepoints[--txn->savepoint_count].layer != txn->top || below;
+  if (below) colfam_spill_tidy(txn);
 }
 
 static void push_savepoint(struct colfam_txn *txn, int index) {
@@ -139,16 +135,15 @@ static void push_savepoint(struct colfam_txn *txn, int index) {
     txn->savepoints = grown;
     txn->savepoint_capacity = capacity;
   }
-  txn->savepoints[txn->savepoint_count++] =
-      (struct colfam_savepoint){index, kv_batch_mark(txn->batch)};
+  txn->savepoints[txn->savepoint_count++] = colfam_spill_mark(txn, index);
 }
 
 static void rollback_to(struct colfam_txn *txn, int index) {
+  struct colfam_savepoint start = {index, &txn->bottom, txn->bottom.start, 0, 0};
   drop_savepoints(txn, index + 1);
-  struct colfam_savepoint to = {index, txn->start};
   int count = txn->savepoint_count;
-  if (count && txn->savepoints[count - 1].index == index) to = txn->savepoints[count - 1];
-  kv_batch_rollback(txn->batch, to.mark);
+  bool found = count && txn->savepoints[count - 1].index == index;
+  colfam_spill_rollback(txn, found ? &txn->savepoints[count - 1] : &start);
   txn->rowid_known = false;
   if (txn->options_changed) txn->table->options_stale = true;
 }
@@ -185,7 +180,7 @@ static int check_inputs(struct colfam_txn *txn, struct colfam_meta *meta, char *
   const struct colfam_flushed *now = &meta->flushed;
   bool known = now->seq == base->flushed_seq && now->nonce == base->flushed_nonce;
   for (const struct colfam_job *job = txn->jobs; job && !known; job = job->older) {
-    const struct kv_edit *edit = kv_job_edit(job->job);
+    const struct kv_edit *edit = job->edit;
     known = now->seq == edit->flushed_seq && now->nonce == edit->flushed_nonce;
   }
   if (known) return SQLITE_OK;
@@ -198,7 +193,7 @@ static int restore_files(struct colfam_txn *txn, char **message) {
   struct colfam_catalog *catalog = &txn->table->catalog;
   int rc = SQLITE_OK;
   for (struct colfam_job *job = txn->jobs->older; job && rc == SQLITE_OK; job = job->older)
-    rc = colfam_catalog_unpublish(catalog, kv_job_edit(job->job), message);
+    rc = colfam_catalog_unpublish(catalog, job->edit, message);
   size_t count = txn->jobs->older ? kv_view_file_count(txn->base) : 0;
   for (size_t i = 0; i < count && rc == SQLITE_OK; i++)
     rc = colfam_catalog_put_file(catalog, kv_view_file(txn->base, i), message);
@@ -219,20 +214,26 @@ static int publish(struct colfam_txn *txn, char **message) {
   return rc;
 }
 
+static int delete_row(struct colfam_txn *txn, char **message) {
+  if (!txn->row_written) return SQLITE_OK;
+  int rc = colfam_catalog_delete_log(&txn->table->catalog, txn->row_seq, message);
+  if (rc == SQLITE_OK) txn->row_written = false;
+  return rc;
+}
+
 /* The log row: there when the batch has something that no run holds, else gone. */
 static int write_row(struct colfam_txn *txn, char **message) {
   struct colfam_catalog *catalog = &txn->table->catalog;
-  if (kv_batch_count(txn->batch) == 0 || colfam_work_takes_batch(txn)) {
-    if (!txn->row_written) return SQLITE_OK;
-    int rc = colfam_catalog_delete_log(catalog, txn->row.seq, message);
-    if (rc == SQLITE_OK) txn->row_written = false;
-    return rc;
-  }
+  if (kv_batch_count(txn->batch) == 0 || colfam_work_takes_batch(txn))
+    return delete_row(txn, message);
   colfam_work_number_row(txn);
-  int rc = colfam_work_encode_row(txn, message);
+  int rc = txn->row_seq == txn->row.seq ? SQLITE_OK : delete_row(txn, message);
+  if (rc == SQLITE_OK) rc = colfam_work_encode_row(txn, message);
+  if (rc != SQLITE_OK) return rc;
   colfam_kill_point("sync-log");
   txn->row_written = true;
-  if (rc == SQLITE_OK) rc = colfam_catalog_put_log(catalog, &txn->row, message);
+  txn->row_seq = txn->row.seq;
+  rc = colfam_catalog_put_log(catalog, &txn->row, message);
   colfam_kill_point("sync-logged");
   return rc;
 }
@@ -274,7 +275,7 @@ static int find_table(struct colfam_txn *txn, char **message) {
 }
 
 static int sync_writes(struct colfam_txn *txn, char **message) {
-  bool writes = kv_batch_count(txn->batch) > 0;
+  bool writes = colfam_txn_writes(txn);
   int rc = colfam_txn_count_rows(txn, message);
   if (rc == SQLITE_OK) rc = colfam_work_do(txn, message);
   /* An INSERT of one row comes last, so that changes() is 1 after every commit of writes. */
@@ -285,7 +286,7 @@ static int sync_writes(struct colfam_txn *txn, char **message) {
 }
 
 static bool has_changes(const struct colfam_txn *txn) {
-  return kv_batch_count(txn->batch) || txn->jobs || txn->row_written || txn->has_command;
+  return colfam_txn_writes(txn) || txn->jobs || txn->row_written || txn->has_command;
 }
 
 static int sync_table(struct colfam_txn *txn, char **message) {
@@ -427,7 +428,7 @@ static void commit_table(struct colfam_txn *txn) {
   advance_view(txn);
   if (txn->jobs) {
     const struct kv_edit *edit = colfam_work_edit(txn);
-    kv_job_keep_files(txn->jobs->job);
+    colfam_work_keep(txn);
     colfam_reclaim_add(table->store, table->family, edit->removed, edit->removed_count);
     colfam_store_want_sweep(table->store);
   }
@@ -438,15 +439,15 @@ static void commit_table(struct colfam_txn *txn) {
   colfam_kill_point("committed");
 }
 
+static void doubt_file(struct colfam_txn *txn, uint64_t id) {
+  colfam_reclaim_doubt(txn->table->store, txn->table->family, id);
+}
+
 /* The outputs may be named for good. */
 static void doubt_files(struct colfam_txn *txn) {
   colfam_store_want_sweep(txn->table->store);
-  for (const struct colfam_job *job = txn->jobs; job; job = job->older) {
-    const struct kv_edit *edit = kv_job_edit(job->job);
-    kv_job_keep_files(job->job);
-    for (size_t i = 0; i < edit->added_count; i++)
-      colfam_reclaim_doubt(txn->table->store, txn->table->family, edit->added[i].id);
-  }
+  colfam_work_doubt(txn, doubt_file);
+  colfam_spill_doubt(txn, doubt_file);
 }
 
 /* What it has published without a commit may be published later. */
@@ -455,6 +456,7 @@ static void rollback_table(struct colfam_txn *txn) {
   if (txn->options_changed) txn->table->options_stale = true;
   if (txn->row_written || txn->jobs) colfam_table_forget_view(txn->table);
   if (doubtful) doubt_files(txn);
+  if (colfam_spill_has(txn)) colfam_store_want_sweep(txn->table->store); /* cursors may hold files */
   txn_free(txn, !doubtful);
 }
 

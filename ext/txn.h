@@ -3,7 +3,8 @@
 **
 ** Its base view is taken at the first write, under SQLite's write lock: nobody can commit before it ends,
 ** so reads inside it are base view + batch and never look at the shadow tables, where its own rows may
-** already stand (engine/README.md, invariants 1 Own row and 3 Own publish).
+** already stand (engine/README.md, invariants 1 Own row and 3 Own publish). What does not fit into the batch
+** goes into private files (txn_spill.h).
 **
 ** A commit that writes also publishes the work that waits for its database file (jobs.h). Work on a table
 ** that the transaction does not write begins a transaction of that table as a guest: SQLite does not know
@@ -17,15 +18,18 @@
 #include "doubt.h"
 #include "sqlite_api.h"
 #include "table.h"
+#include "txn_spill.h"
 
 struct colfam_txn {
   struct colfam_table *table;
-  struct kv_view *base;
-  struct kv_batch *batch;
-  struct kv_batch_mark start; /* the empty batch */
-  unsigned data_version;      /* under the write lock */
+  struct kv_view *base; /* what is committed */
+  struct colfam_layer bottom, *top;
+  struct kv_view *view;   /* of the top, what reads see below the batch: the base until something is spilled */
+  struct kv_batch *batch; /* of the top */
+  uint64_t moves;         /* changes of the top */
+  unsigned data_version;  /* under the write lock */
 
-  struct colfam_savepoint *savepoints; /* ascending index */
+  struct colfam_savepoint *savepoints;
   int savepoint_count, savepoint_capacity;
 
   bool created;         /* CREATE VIRTUAL TABLE is part of this transaction */
@@ -44,12 +48,14 @@ struct colfam_txn {
   bool has_command;        /* flush or compact was asked for after writes: xSync runs it */
   enum kv_job_kind command;
 
-  /* Fixed at the first xSync, kept until the end (invariant 1). */
+  /* Fixed when first needed, kept until the end (invariant 1); seq follows the private runs. */
   struct kv_log_row row;
   struct kv_buf encoded;
   uint64_t encoded_version;
   uint64_t encoded_seal;
-  bool row_written; /* the row may stand in t_cflog */
+  uint64_t encoded_seq;
+  bool row_written; /* a row may stand in t_cflog, at: */
+  uint64_t row_seq;
   struct colfam_doubt doubt;
   bool reclaims; /* the last xSync noted what this commit proves for removals */
   bool gone;     /* the last xSync found no shadow tables: nothing is committed */

@@ -1,6 +1,8 @@
 /* See txn_work.h. */
 #include "txn_work.h"
 
+#include <string.h>
+
 #include "error.h"
 #include "killpoint.h"
 #include "worker.h"
@@ -8,6 +10,8 @@
 /* Runs at which a commit merges itself: with a thread that does it otherwise, and without. */
 #define RUNS_HARD_MAX 32
 #define RUNS_HARD_MAX_ALONE 20
+/* Merges that one commit does for that, at most. */
+#define RELIEF_MERGES_MAX 8
 /* Without a thread: what a commit merges for each byte that it writes, in steps of so many bytes. */
 #define MERGE_SHARE 16
 #define MERGE_STEP_BYTES (64 << 10)
@@ -22,18 +26,38 @@ int colfam_work_error(struct colfam_txn *txn, kv_status status, const struct kv_
   return colfam_error_of(message, txn->table->catalog.label, status, err);
 }
 
-/* Work that was offered goes back to where it came from, if wanted. */
+/* ---- Jobs
+**
+** A job's output is published by xSync and may have to give way before the commit succeeds: to a compaction
+** after a flush, or because it took the batch in and the batch has changed since a COMMIT that failed. The
+** jobs of a transaction are a list, the newest is the one that counts; the older ones are kept, since their
+** rows may stand in t_cffile until the end. */
+
+static void free_part(struct colfam_txn *txn, struct colfam_part *part, bool give_back) {
+  if (part->offer && give_back)
+    colfam_jobs_give(txn->table->store, part->offer);
+  else if (part->offer)
+    colfam_offer_free(part->offer);
+  else
+    kv_job_free(part->job);
+  sqlite3_free(part);
+}
+
+static void free_job(struct colfam_txn *txn, struct colfam_job *job, bool give_back) {
+  while (job->parts) {
+    struct colfam_part *part = job->parts;
+    job->parts = part->older;
+    free_part(txn, part, give_back);
+  }
+  kv_edit_free(job->joined_edit);
+  sqlite3_free(job);
+}
+
 void colfam_work_free(struct colfam_txn *txn, bool give_back) {
   while (txn->jobs) {
     struct colfam_job *job = txn->jobs;
     txn->jobs = job->older;
-    if (job->offer && give_back)
-      colfam_jobs_give(txn->table->store, job->offer);
-    else if (job->offer)
-      colfam_offer_free(job->offer);
-    else
-      kv_job_free(job->job);
-    sqlite3_free(job);
+    free_job(txn, job, give_back);
   }
 }
 
@@ -45,34 +69,156 @@ void colfam_work_free_stale(struct colfam_txn *txn) {
   }
 }
 
-/* ---- Jobs
-**
-** A job's output is published by xSync and may have to give way before the commit succeeds: to a compaction
-** after a flush, or because it took the batch in and the batch has changed since a COMMIT that failed. The
-** jobs of a transaction are a list, the newest is the one that counts; the older ones are kept, since their
-** rows may stand in t_cffile until the end. */
-
 const struct kv_edit *colfam_work_edit(const struct colfam_txn *txn) {
-  return txn->jobs ? kv_job_edit(txn->jobs->job) : NULL;
+  return txn->jobs ? txn->jobs->edit : NULL;
 }
 
-/* Whether the job that counts holds what the transaction has written, so that the log need not. */
+void colfam_work_keep(struct colfam_txn *txn) {
+  const struct kv_edit *edit = colfam_work_edit(txn);
+  for (struct colfam_part *part = txn->jobs->parts; part; part = part->older)
+    kv_job_keep_added(part->job, edit);
+  colfam_spill_keep(txn, edit);
+}
+
+void colfam_work_doubt(struct colfam_txn *txn, void (*fn)(struct colfam_txn *txn, uint64_t id)) {
+  for (struct colfam_job *job = txn->jobs; job; job = job->older)
+    for (struct colfam_part *part = job->parts; part; part = part->older) {
+      const struct kv_edit *edit = kv_job_edit(part->job);
+      kv_job_keep_files(part->job);
+      for (size_t i = 0; i < edit->added_count; i++) fn(txn, edit->added[i].id);
+    }
+}
+
 bool colfam_work_takes_batch(const struct colfam_txn *txn) {
-  return txn->jobs && txn->jobs->takes_batch &&
-         txn->jobs->batch_version == kv_batch_version(txn->batch);
+  return txn->jobs && txn->jobs->takes_batch && txn->jobs->version == colfam_txn_version(txn);
 }
 
-/* seq, nonce and generation once; the row count as it is now. */
+uint64_t colfam_work_nonce(struct colfam_txn *txn) {
+  while (!txn->row.nonce) sqlite3_randomness(sizeof txn->row.nonce, &txn->row.nonce);
+  return txn->row.nonce;
+}
+
+/* Nonce and generation once; the row count as it is now; seq that of the newest private run, if there is
+** one. */
 void colfam_work_number_row(struct colfam_txn *txn) {
-  int64_t rows = kv_view_rows(txn->base);
+  int64_t rows = kv_view_rows(txn->view);
   bool tracked = txn->table->options.track_rows && rows >= 0;
   txn->row.rows = tracked ? rows + kv_batch_rows_delta(txn->batch) : -1;
-  if (txn->row.seq) return;
-  uint64_t gen = kv_view_gen(txn->base);
-  if (gen == 0 || kv_view_gen_bytes(txn->base) >= txn->table->options.kv.memtable_bytes) gen++;
-  txn->row.seq = kv_view_log(txn->base)->last_seq + 1;
-  txn->row.gen = gen;
-  sqlite3_randomness(sizeof txn->row.nonce, &txn->row.nonce);
+  txn->row.seq = kv_view_log(txn->view)->last_seq + !colfam_spill_has(txn);
+  txn->row.nonce = colfam_work_nonce(txn);
+  if (txn->row.gen) return;
+  txn->row.gen = kv_view_gen(txn->base);
+  if (txn->row.gen == 0 ||
+      kv_view_gen_bytes(txn->base) >= txn->table->options.kv.memtable_bytes)
+    txn->row.gen++;
+}
+
+/* What this commit should do about the log (invariant 8): the job, and whether the batch goes straight into
+** its run, without the log: when log and batch together pass twice the budget, or a command came after
+** writes. */
+struct due {
+  bool job;
+  bool with_batch;
+  enum kv_job_kind kind;
+};
+
+/* ---- Composing
+**
+** What a commit records is put together part by part: merges that were done ahead, what is due, and merges
+** that the commit does itself. Each is made over what those before it come to, or fits there. */
+
+struct composing {
+  struct colfam_txn *txn;
+  struct colfam_job *made;
+  struct kv_view *view; /* what all parts come to, but for the newest while it is not `shown` */
+  bool shown;
+};
+
+static kv_status begin_composing(struct composing *composing, struct colfam_txn *txn,
+                                 enum kv_job_kind kind, bool takes_batch, struct kv_err *err) {
+  struct colfam_job *made = sqlite3_malloc64(sizeof *made);
+  if (!made) return kv_fail_nomem(err);
+  *made = (struct colfam_job){.kind = kind,
+                              .takes_batch = takes_batch,
+                              .version = colfam_txn_version(txn)};
+  *composing = (struct composing){txn, made, kv_view_ref(txn->view), true};
+  return KV_OK;
+}
+
+/* The view over which the next part is made. */
+static kv_status show(struct composing *composing, struct kv_err *err) {
+  struct kv_view *view;
+  if (composing->shown) return KV_OK;
+  const struct kv_edit *edit = kv_job_edit(composing->made->parts->job);
+  int64_t rows = composing->made->takes_batch && edit->flushes ? edit->rows
+                                                               : kv_view_rows(composing->view);
+  kv_status status = kv_view_overlay(composing->view, edit, rows, &view, err);
+  if (status != KV_OK) return status;
+  kv_view_unref(composing->view);
+  composing->view = view;
+  composing->shown = true;
+  return KV_OK;
+}
+
+/* Takes job or offer over, whatever happens. */
+static kv_status put_part(struct composing *composing, struct kv_job *job,
+                          struct colfam_offer *offer, struct kv_err *err) {
+  struct colfam_part *part = sqlite3_malloc64(sizeof *part);
+  if (part) {
+    *part = (struct colfam_part){composing->made->parts, job, offer};
+    composing->made->parts = part;
+    composing->shown = false;
+    return KV_OK;
+  }
+  if (offer)
+    colfam_jobs_give(composing->txn->table->store, offer);
+  else
+    kv_job_free(job);
+  return kv_fail_nomem(err);
+}
+
+static bool is_idle(const struct kv_view *base, const struct kv_edit *edit) {
+  return !edit->added_count && !edit->removed_count &&
+         edit->flushed_seq == kv_view_log(base)->flushed_seq;
+}
+
+/* The row count at the commit up to which the parts flush. */
+static int64_t flushed_rows(const struct composing *composing, int64_t otherwise) {
+  if (composing->made->takes_batch) return composing->txn->row.rows;
+  for (const struct colfam_part *part = composing->made->parts; part; part = part->older)
+    if (kv_job_edit(part->job)->flushes) return kv_job_edit(part->job)->rows;
+  return otherwise;
+}
+
+/* Several parts, or what was spilled, as one edit. */
+static kv_status join_parts(struct composing *composing, struct kv_err *err) {
+  struct colfam_job *made = composing->made;
+  kv_status status = show(composing, err);
+  if (status == KV_OK)
+    status = kv_edit_between(composing->txn->base, composing->view, &made->joined_edit, err);
+  if (status != KV_OK) return status;
+  made->joined_edit->rows = flushed_rows(composing, made->joined_edit->rows);
+  made->edit = made->joined_edit;
+  return KV_OK;
+}
+
+/* What was composed becomes the job that counts, if there is anything to it. */
+static kv_status end_composing(struct composing *composing, kv_status status, struct kv_err *err) {
+  struct colfam_txn *txn = composing->txn;
+  struct colfam_job *made = composing->made;
+  bool spilled = colfam_spill_has(txn);
+  if (status == KV_OK && made->parts && !made->parts->older && !spilled)
+    made->edit = kv_job_edit(made->parts->job);
+  else if (status == KV_OK && (made->parts || spilled))
+    status = join_parts(composing, err);
+  kv_view_unref(composing->view);
+  if (status != KV_OK || !made->edit) {
+    free_job(txn, made, true);
+    return status;
+  }
+  made->older = txn->jobs;
+  txn->jobs = made;
+  return KV_OK;
 }
 
 static kv_status run_to_end(struct kv_job *job, struct kv_err *err) {
@@ -83,29 +229,34 @@ static kv_status run_to_end(struct kv_job *job, struct kv_err *err) {
   return status;
 }
 
-/* Runs a job over the base view, with the batch on top when wanted, and puts it in front. */
-static kv_status run_job(struct colfam_txn *txn, enum kv_job_kind kind, bool with_batch,
+/* Runs a job to its end and puts it on. */
+static kv_status put_job(struct composing *composing, kv_status status, struct kv_job *job,
                          struct kv_err *err) {
-  struct colfam_job *made = sqlite3_malloc64(sizeof *made);
-  if (!made) return kv_fail_nomem(err);
-  *made =
-      (struct colfam_job){txn->jobs, NULL, kind, with_batch, kv_batch_version(txn->batch), NULL};
-  if (with_batch) colfam_work_number_row(txn);
-  kv_status status = kv_job_new_commit(txn->base, kind, with_batch ? txn->batch : NULL,
-                                       with_batch ? &txn->row : NULL, &made->job, err);
-  if (status == KV_OK) status = run_to_end(made->job, err);
-  if (status == KV_OK) {
-    txn->jobs = made;
-    return KV_OK;
-  }
-  kv_job_free(made->job);
-  sqlite3_free(made);
+  if (status == KV_OK) status = run_to_end(job, err);
+  if (status == KV_OK) return put_part(composing, job, NULL, err);
+  kv_job_free(job);
   return status;
 }
 
-static bool is_idle(const struct kv_view *base, const struct kv_edit *edit) {
-  return !edit->added_count && !edit->removed_count &&
-         edit->flushed_seq == kv_view_log(base)->flushed_seq;
+/* The job that is due, with the batch on top when wanted. */
+static kv_status put_due(struct composing *composing, const struct due *due, struct kv_err *err) {
+  struct colfam_txn *txn = composing->txn;
+  struct kv_job *job = NULL;
+  kv_status status = show(composing, err);
+  if (status != KV_OK) return status;
+  if (due->with_batch) colfam_work_number_row(txn);
+  status = kv_job_new_commit(composing->view, due->kind, due->with_batch ? txn->batch : NULL,
+                             due->with_batch ? &txn->row : NULL, &job, err);
+  return put_job(composing, status, job, err);
+}
+
+/* A job over what is committed. */
+static kv_status run_command(struct colfam_txn *txn, enum kv_job_kind kind, struct kv_err *err) {
+  struct composing composing;
+  struct due due = {true, false, kind};
+  kv_status status = begin_composing(&composing, txn, kind, false, err);
+  if (status != KV_OK) return status;
+  return end_composing(&composing, put_due(&composing, &due, err), err);
 }
 
 /* Whether the job that counts has done what the command asks for. One that was offered may have been computed
@@ -120,14 +271,14 @@ static bool has_done(const struct colfam_txn *txn, enum kv_job_kind kind) {
 ** command has the same base: only a compaction has still to do after a flush. */
 int colfam_txn_command(struct colfam_txn *txn, enum kv_job_kind kind, char **message) {
   bool done = has_done(txn, kind);
-  if (kv_batch_count(txn->batch)) {
+  if (colfam_txn_writes(txn)) {
     if (!txn->has_command || kind == KV_JOB_COMPACT) txn->command = kind;
     txn->has_command = true;
     return SQLITE_OK;
   }
   if (done) return SQLITE_OK;
   struct kv_err err = {0};
-  kv_status status = run_job(txn, kind, false, &err);
+  kv_status status = run_command(txn, kind, &err);
   if (status != KV_OK) return colfam_work_error(txn, status, &err, message);
   if (!txn->jobs->older && is_idle(txn->base, colfam_work_edit(txn))) colfam_work_free(txn, false);
   return SQLITE_OK;
@@ -136,16 +287,17 @@ int colfam_txn_command(struct colfam_txn *txn, enum kv_job_kind kind, char **mes
 /* ---- Offers
 **
 ** Work that waits for this table (jobs.h) is published when its inputs are those of the base view still,
-** which is the newest state while the write lock is held. It becomes a job of this transaction like any
-** other: xSync may run again, and asks the tables each time. Without a commit it goes back. */
+** which is the newest state while the write lock is held. It becomes part of a job of this transaction like
+** any other: xSync may run again, and asks the tables each time. Without a commit it goes back. */
 
-static int offer_fits(struct colfam_txn *txn, const struct colfam_offer *offer, bool *fits,
-                      char **message) {
+static int offer_fits(const struct composing *composing, const struct colfam_offer *offer,
+                      bool *fits, char **message) {
+  struct colfam_txn *txn = composing->txn;
   const struct kv_log_state *base = kv_view_log(txn->base);
   const struct kv_edit *edit = kv_job_edit(offer->job);
   *fits = true;
   if (colfam_is_mutant("publish-recheck")) return SQLITE_OK;
-  *fits = kv_job_fits(offer->job, txn->base);
+  *fits = kv_job_fits(offer->job, composing->view);
   if (!*fits || !edit->flushes || edit->flushed_seq == base->flushed_seq) return SQLITE_OK;
   return colfam_catalog_has_commit(&txn->table->catalog, edit->flushed_seq, edit->flushed_nonce,
                                    fits, message);
@@ -158,20 +310,23 @@ void colfam_work_forget(struct colfam_txn *txn, struct colfam_offer *offer) {
   txn->stale = offer;
 }
 
-static int adopt_kind(struct colfam_txn *txn, enum kv_job_kind kind, char **message) {
+/* Puts the offer of this kind on, if there is one that is finished and fits there. */
+static int adopt_kind(struct composing *composing, enum kv_job_kind kind, char **message) {
+  struct colfam_txn *txn = composing->txn;
   struct colfam_table *table = txn->table;
+  struct kv_err err = {0};
+  bool fits = true;
   struct colfam_offer *offer = colfam_jobs_take(table->store, table->catalog.uuid, kind);
   if (!offer) return SQLITE_OK;
-  bool fits = true;
-  struct colfam_job *made = sqlite3_malloc64(sizeof *made);
-  int rc = made ? offer_fits(txn, offer, &fits, message) : SQLITE_NOMEM;
+  kv_status status = show(composing, &err);
+  int rc = status == KV_OK ? offer_fits(composing, offer, &fits, message)
+                           : colfam_work_error(txn, status, &err, message);
   if (rc == SQLITE_OK && fits && offer->finished) {
-    kv_job_rebase(offer->job, txn->base);
-    *made = (struct colfam_job){txn->jobs, offer->job, kind, false, 0, offer};
-    txn->jobs = made;
-    return SQLITE_OK;
+    kv_job_rebase(offer->job, composing->view);
+    if (!composing->made->parts) composing->made->kind = kind;
+    status = put_part(composing, offer->job, offer, &err);
+    return status == KV_OK ? SQLITE_OK : colfam_work_error(txn, status, &err, message);
   }
-  sqlite3_free(made);
   if (fits)
     colfam_jobs_give(table->store, offer);
   else
@@ -179,22 +334,41 @@ static int adopt_kind(struct colfam_txn *txn, enum kv_job_kind kind, char **mess
   return rc;
 }
 
-int colfam_work_adopt(struct colfam_txn *txn, char **message) {
-  static const enum kv_job_kind kinds[] = {KV_JOB_COMPACT, KV_JOB_FLUSH, KV_JOB_MERGE};
-  int rc = SQLITE_OK;
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds && rc == SQLITE_OK && !txn->jobs; i++)
-    rc = adopt_kind(txn, kinds[i], message);
+/* A compaction, or a flush and a merge. */
+static int adopt_all(struct composing *composing, char **message) {
+  int rc = adopt_kind(composing, KV_JOB_COMPACT, message);
+  if (rc == SQLITE_OK && !composing->made->parts)
+    rc = adopt_kind(composing, KV_JOB_FLUSH, message);
+  if (rc == SQLITE_OK && (!composing->made->parts || composing->made->kind != KV_JOB_COMPACT))
+    rc = adopt_kind(composing, KV_JOB_MERGE, message);
   return rc;
 }
 
-/* What this commit should do about the log (invariant 8): the job, and whether the batch goes straight into
-** its run, without the log: when log and batch together pass twice the budget, or a command came after
-** writes. */
-struct due {
-  bool job;
-  bool with_batch;
-  enum kv_job_kind kind;
-};
+/* Ends it after the step whose code is given. */
+static int finish_composing(struct composing *composing, int rc, char **message) {
+  struct kv_err err = {0};
+  kv_status status = end_composing(composing, rc == SQLITE_OK ? KV_OK : KV_MISUSE, &err);
+  if (rc != SQLITE_OK || status == KV_OK) return rc;
+  return colfam_work_error(composing->txn, status, &err, message);
+}
+
+static bool has_offers(const struct colfam_txn *txn) {
+  struct colfam_store *store = txn->table->store;
+  const uint8_t *uuid = txn->table->catalog.uuid;
+  return colfam_jobs_has(store, uuid, KV_JOB_MERGE) || colfam_jobs_has(store, uuid, KV_JOB_FLUSH) ||
+         colfam_jobs_has(store, uuid, KV_JOB_COMPACT);
+}
+
+int colfam_work_adopt(struct colfam_txn *txn, char **message) {
+  struct composing composing;
+  struct kv_err err = {0};
+  if (txn->jobs || !has_offers(txn)) return SQLITE_OK;
+  kv_status status = begin_composing(&composing, txn, KV_JOB_FLUSH, false, &err);
+  if (status != KV_OK) return colfam_work_error(txn, status, &err, message);
+  return finish_composing(&composing, adopt_all(&composing, message), message);
+}
+
+/* ---- What is due */
 
 /* Whether this process makes files for so many tables at a time that another must wait: a file that is not
 ** yet named keeps its descriptor. */
@@ -203,23 +377,14 @@ static bool is_crowded(uint64_t bytes, uint64_t budget) {
          kv_open_files_are_held(kv_cache_files(colfam_store_cache()));
 }
 
-static bool has_many_runs(const struct colfam_txn *txn) {
+static bool has_many_runs(const struct kv_view *view) {
   size_t most = colfam_worker_threads() > 0 ? RUNS_HARD_MAX : RUNS_HARD_MAX_ALONE;
-  return kv_view_run_count(txn->base) >= most;
+  return kv_view_run_count(view) >= most;
 }
 
 /* Whether flushes and merges can be left to the thread: there is one, and the runs are not too many. */
 static bool thread_keeps_up(const struct colfam_txn *txn) {
-  return colfam_worker_threads() > 0 && !has_many_runs(txn);
-}
-
-/* Commits that go straight into files, one after another, would keep merges from being published: one that
-** finds an empty log is logged when a merge is due, unless it is very large. */
-static bool gives_way(const struct colfam_txn *txn, uint64_t budget) {
-  const struct colfam_table *table = txn->table;
-  if (kv_view_log_bytes(txn->base) > 0 || !kv_view_work(txn->base).merge) return false;
-  if (kv_batch_data_bytes(txn->batch) >= CROWDED_BUDGETS * budget) return false;
-  return !thread_keeps_up(txn) || colfam_jobs_has(table->store, table->catalog.uuid, KV_JOB_MERGE);
+  return colfam_worker_threads() > 0 && !has_many_runs(txn->base);
 }
 
 static struct due due_work(const struct colfam_txn *txn) {
@@ -233,9 +398,9 @@ static struct due due_work(const struct colfam_txn *txn) {
     due.with_batch = writes && txn->jobs->takes_batch;
     due.job = txn->jobs->takes_batch && !colfam_work_takes_batch(txn);
   } else if (writes && !is_crowded(bytes, budget)) {
-    due.with_batch = bytes >= 2 * budget && !gives_way(txn, budget);
+    due.with_batch = bytes >= 2 * budget;
     due.job = due.with_batch || work.flush;
-    if (!due.with_batch && work.merge && has_many_runs(txn))
+    if (!due.with_batch && work.merge && has_many_runs(txn->base))
       due = (struct due){true, false, KV_JOB_MERGE};
   }
   if (!txn->has_command || colfam_work_takes_batch(txn)) return due;
@@ -245,15 +410,17 @@ static struct due due_work(const struct colfam_txn *txn) {
 
 int colfam_work_encode_row(struct colfam_txn *txn, char **message) {
   uint64_t seal = kv_log_row_seal(&txn->row);
-  bool same = txn->encoded_version == kv_batch_version(txn->batch) && txn->encoded_seal == seal;
+  bool same = txn->encoded_version == colfam_txn_version(txn) && txn->encoded_seal == seal &&
+              txn->encoded_seq == txn->row.seq;
   if (txn->encoded.size && same) return SQLITE_OK;
   struct kv_err err = {0};
   kv_buf_clear(&txn->encoded);
   kv_status status = kv_batch_encode_sealed(txn->batch, txn->table->catalog.uuid, txn->row.seq,
                                             seal, &txn->encoded, &err);
   if (status != KV_OK) return colfam_work_error(txn, status, &err, message);
-  txn->encoded_version = kv_batch_version(txn->batch);
+  txn->encoded_version = colfam_txn_version(txn);
   txn->encoded_seal = seal;
+  txn->encoded_seq = txn->row.seq;
   txn->row.batch = kv_buf_slice(&txn->encoded);
   return SQLITE_OK;
 }
@@ -274,26 +441,43 @@ static int spare_length(struct colfam_txn *txn, struct due *due, char **message)
 /* ---- The thread
 **
 ** It computes what is due from the newest committed view (worker.h), and a later commit adopts it. A commit
-** does a piece of the work itself only at the hard limits: when log and batch pass twice the budget, where
-** it first waits for a flush that is under way, or when there are too many runs. Without a thread commits
-** share the merging, and leave what is unfinished to the next. */
+** does a piece of the work itself only at the hard limits, and is counted for it (commit_helps): when the log
+** passes twice the budget, or when there are too many runs, where it first waits for what is under way.
+** Without a thread commits share the merging, and leave what is unfinished to the next. */
+
+static uint64_t now_us(const struct colfam_txn *txn) {
+  return kv_env_now_us(colfam_store_env(txn->table->store));
+}
+
+static void count_help(const struct colfam_txn *txn, uint64_t begun_us) {
+  struct kv_stats *stats = kv_family_stats(txn->table->family);
+  kv_stats_add(stats, KV_STAT_COMMIT_HELPS, 1);
+  kv_stats_add(stats, KV_STAT_COMMIT_HELP_US, now_us(txn) - begun_us);
+}
 
 /* Whether this commit can leave what is due to the thread. */
 static bool leaves_work(const struct colfam_txn *txn, const struct due *due) {
   return due->job && !due->with_batch && !txn->jobs && !txn->has_command && thread_keeps_up(txn);
 }
 
+/* Work of this kind that the thread has under way is waited for. */
+static bool await(struct colfam_txn *txn, enum kv_job_kind kind) {
+  struct colfam_table *table = txn->table;
+  if (!colfam_worker_has(table->store, table->catalog.uuid, kind)) return false;
+  uint64_t begun_us = now_us(txn);
+  colfam_worker_wait(table->store, table->catalog.uuid, kind);
+  colfam_worker_fetch(table->store);
+  count_help(txn, begun_us);
+  return true;
+}
+
 /* A log that is too long for want of a flush that is under way. */
 static int await_flush(struct colfam_txn *txn, struct due *due, char **message) {
-  struct colfam_table *table = txn->table;
-  uint64_t budget = table->options.kv.memtable_bytes;
+  uint64_t budget = txn->table->options.kv.memtable_bytes;
   if (!due->with_batch || txn->jobs || txn->has_command ||
-      kv_batch_data_bytes(txn->batch) >= budget ||
-      !colfam_worker_has(table->store, table->catalog.uuid, KV_JOB_FLUSH))
+      kv_batch_data_bytes(txn->batch) >= budget || !await(txn, KV_JOB_FLUSH))
     return SQLITE_OK;
-  kv_stats_add(kv_family_stats(table->family), KV_STAT_FLUSH_WAITS, 1);
-  colfam_worker_wait(table->store, table->catalog.uuid, KV_JOB_FLUSH);
-  colfam_worker_fetch(table->store);
+  kv_stats_add(kv_family_stats(txn->table->family), KV_STAT_FLUSH_WAITS, 1);
   int rc = colfam_work_adopt(txn, message);
   if (txn->jobs) due->job = due->with_batch = false;
   return rc;
@@ -332,7 +516,7 @@ static struct colfam_offer *take_merge(struct colfam_txn *txn) {
 
 /* This commit's share. What fails is begun anew by the next commit. */
 static void share_merge(struct colfam_txn *txn) {
-  uint64_t bytes = MERGE_SHARE * kv_batch_data_bytes(txn->batch);
+  uint64_t bytes = MERGE_SHARE * kv_batch_data_bytes(txn->batch), begun_us = now_us(txn);
   struct colfam_offer *offer = take_merge(txn);
   kv_status status = KV_OK;
   if (!offer) return;
@@ -343,6 +527,7 @@ static void share_merge(struct colfam_txn *txn) {
     colfam_jobs_give(txn->table->store, offer);
   else
     colfam_work_forget(txn, offer);
+  count_help(txn, begun_us);
 }
 
 static bool shares_merge(const struct colfam_txn *txn) {
@@ -350,21 +535,120 @@ static bool shares_merge(const struct colfam_txn *txn) {
          kv_batch_count(txn->batch) && kv_view_work(txn->base).merge;
 }
 
+/* ---- Doing it */
+
+/* Merges until there are few runs again. */
+static kv_status relieve(struct composing *composing, struct kv_err *err) {
+  uint64_t begun_us = now_us(composing->txn);
+  int merges = 0;
+  kv_status status = show(composing, err);
+  while (status == KV_OK && merges < RELIEF_MERGES_MAX && has_many_runs(composing->view) &&
+         kv_view_work(composing->view).merge) {
+    struct kv_job *job = NULL;
+    status = kv_job_new(composing->view, KV_JOB_MERGE, &job, err);
+    status = put_job(composing, status, job, err);
+    if (status == KV_OK) status = show(composing, err);
+    merges++;
+  }
+  if (merges) count_help(composing->txn, begun_us);
+  return status;
+}
+
+/* What is due, and what makes the runs few again. */
+static kv_status help(struct composing *composing, const struct due *due, struct kv_err *err) {
+  struct colfam_txn *txn = composing->txn;
+  uint64_t begun_us = now_us(txn);
+  kv_status status = due->kind == KV_JOB_MERGE ? KV_OK : put_due(composing, due, err);
+  if (due->kind == KV_JOB_FLUSH && kv_view_work(txn->base).flush) count_help(txn, begun_us);
+  return status == KV_OK ? relieve(composing, err) : status;
+}
+
+/* What waits is adopted, what is due is done over it; alone when it takes the place of something, or is asked
+** for. *failed: of what is due itself, no statement on shadow tables. */
+static int put_all(struct composing *composing, const struct due *due, bool *failed,
+                   char **message) {
+  struct colfam_txn *txn = composing->txn;
+  struct kv_err err = {0};
+  bool alone = txn->jobs || txn->has_command;
+  if (!alone && has_many_runs(txn->base)) (void)await(txn, KV_JOB_MERGE);
+  int rc = alone ? SQLITE_OK : adopt_all(composing, message);
+  if (rc != SQLITE_OK) return rc;
+  kv_status status = alone ? put_due(composing, due, &err) : help(composing, due, &err);
+  *failed = status != KV_OK;
+  return *failed ? colfam_work_error(txn, status, &err, message) : SQLITE_OK;
+}
+
+static int do_due(struct colfam_txn *txn, const struct due *due, bool *failed, char **message) {
+  struct composing composing;
+  struct kv_err err = {0};
+  *failed = true;
+  kv_status status = begin_composing(&composing, txn, due->kind, due->with_batch, &err);
+  if (status != KV_OK) return colfam_work_error(txn, status, &err, message);
+  *failed = false;
+  int rc = put_all(&composing, due, failed, message);
+  return finish_composing(&composing, rc, message);
+}
+
+/* Private runs of level 0 become one, so that the commit is one run; those in key order have gone below and
+** stay as they are. */
+static kv_status gather(struct composing *composing, struct kv_err *err) {
+  struct kv_job *job = NULL;
+  uint64_t committed = kv_view_log(composing->txn->base)->last_seq;
+  kv_status status = kv_job_new_gather(composing->view, committed, &job, err);
+  if (status != KV_OK || kv_job_edit(job)->removed_count) return put_job(composing, status, job, err);
+  kv_job_free(job);
+  return KV_OK;
+}
+
+static int put_spilled(struct composing *composing, char **message) {
+  struct colfam_txn *txn = composing->txn;
+  struct kv_err err = {0};
+  struct due compaction = {true, false, KV_JOB_COMPACT};
+  kv_status status;
+  int rc = SQLITE_OK;
+  if (composing->made->kind == KV_JOB_COMPACT) {
+    status = put_due(composing, &compaction, &err);
+  } else {
+    status = gather(composing, &err);
+    if (status == KV_OK) rc = adopt_kind(composing, KV_JOB_MERGE, message);
+    if (status == KV_OK && rc == SQLITE_OK) status = relieve(composing, &err);
+  }
+  return status == KV_OK ? rc : colfam_work_error(txn, status, &err, message);
+}
+
+/* The rest of the batch follows what was spilled; all of it is recorded together. */
+static int do_spilled(struct colfam_txn *txn, char **message) {
+  struct composing composing;
+  struct kv_err err = {0};
+  bool compacts = txn->has_command && txn->command == KV_JOB_COMPACT;
+  for (const struct colfam_job *job = txn->jobs; job; job = job->older)
+    compacts = compacts || job->kind == KV_JOB_COMPACT;
+  if (colfam_work_takes_batch(txn)) return SQLITE_OK;
+  kv_status status = kv_batch_count(txn->batch) ? colfam_spill(txn, &err) : KV_OK;
+  if (status == KV_OK)
+    status =
+        begin_composing(&composing, txn, compacts ? KV_JOB_COMPACT : KV_JOB_FLUSH, true, &err);
+  if (status != KV_OK) return colfam_work_error(txn, status, &err, message);
+  colfam_work_number_row(txn);
+  return finish_composing(&composing, put_spilled(&composing, message), message);
+}
+
 /* A failing job is no reason to refuse the commit, as long as nobody asked for it, none stands in t_cffile
 ** already, and the log is below twice its budget: the next commit tries again. */
 int colfam_work_do(struct colfam_txn *txn, char **message) {
+  if (colfam_spill_has(txn)) return do_spilled(txn, message);
   struct due due = due_work(txn);
   int rc = await_flush(txn, &due, message);
   if (rc == SQLITE_OK) rc = spare_length(txn, &due, message);
   if (rc != SQLITE_OK) return rc;
-  if (!due.job || leaves_work(txn, &due)) {
-    if (shares_merge(txn)) share_merge(txn);
-    return colfam_work_adopt(txn, message);
-  }
-  struct kv_err err = {0};
-  kv_status status = run_job(txn, due.kind, due.with_batch, &err);
+  if (shares_merge(txn)) share_merge(txn);
+  if (!due.job || leaves_work(txn, &due)) return colfam_work_adopt(txn, message);
+  bool failed;
   bool free_to_fail = !txn->jobs && !txn->has_command;
   uint64_t limit = 2 * txn->table->options.kv.memtable_bytes;
-  if (status == KV_OK || (free_to_fail && kv_view_log_bytes(txn->base) < limit)) return SQLITE_OK;
-  return colfam_work_error(txn, status, &err, message);
+  rc = do_due(txn, &due, &failed, message);
+  if (!failed || !free_to_fail || kv_view_log_bytes(txn->base) >= limit) return rc;
+  sqlite3_free(*message);
+  *message = NULL;
+  return SQLITE_OK;
 }

@@ -31,7 +31,7 @@ struct change {
 static int exists(struct change *change, struct kv_slice key, bool *found) {
   struct kv_err err;
   kv_err_init(&err);
-  kv_status status = kv_exists(change->txn->base, change->txn->batch, key, found, &err);
+  kv_status status = kv_exists(change->txn->view, change->txn->batch, key, found, &err);
   return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
 }
 
@@ -44,7 +44,7 @@ static int find_max_rowid(struct change *change) {
   kv_err_init(&err);
   struct kv_scan *scan = NULL;
   struct kv_bounds all = {{NULL, 0}, {NULL, 0}, false};
-  kv_status status = kv_scan_open(txn->base, txn->batch, &all, &scan, &err);
+  kv_status status = kv_scan_open(txn->view, txn->batch, &all, &scan, &err);
   if (status == KV_OK) status = kv_scan_last(scan, &err);
   int rc = status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
   if (rc == SQLITE_OK) {
@@ -207,7 +207,7 @@ static int put(struct change *change, enum taken taken) {
     status = kv_batch_put(batch, key, value, taken == FREE, &err);
   } else {
     if (kv_batch_uncounted(batch) == KV_UNCOUNTED_MAX)
-      status = kv_count_rows(change->txn->base, batch, &err);
+      status = kv_count_rows(change->txn->view, batch, &err);
     if (status == KV_OK) status = kv_batch_put_uncounted(batch, key, value, &err);
   }
   return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
@@ -284,7 +284,7 @@ static int find_old_row(struct change *change, sqlite3_value **argv, struct kv_v
   if (!colfam_row_is_partial(change->schema, argv + 2)) return exists(change, key, found);
   struct kv_err err;
   kv_err_init(&err);
-  kv_status status = kv_get(change->txn->base, change->txn->batch, key, old, &err);
+  kv_status status = kv_get(change->txn->view, change->txn->batch, key, old, &err);
   *found = old->found;
   return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
 }
@@ -430,6 +430,7 @@ int colfam_update(sqlite3_vtab *base, int argc, sqlite3_value **argv, sqlite3_in
     return rc;
   }
   rc = settle_options(vtab);
+  if (rc == SQLITE_OK) rc = colfam_spill_if_full(vtab->table->txn, &vtab->base.zErrMsg);
   if (rc != SQLITE_OK) return rc;
   struct change change = {.vtab = vtab,
                           .schema = vtab->schema,
