@@ -81,7 +81,7 @@ static void get_verify(struct kv_cache *cache, sqlite3_context *context) {
 static const struct setting settings[] = {
     {"cache_bytes", "0 to 1099511627776", set_cache_bytes, get_cache_bytes},
     {"threads", "0 and 1", set_threads, get_threads},
-    {"batch_bytes", "16384 to 1099511627776", set_batch_bytes, get_batch_bytes},
+    {"batch_bytes", "4096 to 1099511627776", set_batch_bytes, get_batch_bytes},
     {"verify_checksums", "on and off", set_verify, get_verify},
 };
 enum { SETTING_COUNT = sizeof settings / sizeof *settings };

@@ -38,7 +38,7 @@ struct colfam_savepoint {
 };
 
 /* The setting batch_bytes. Any thread. */
-#define COLFAM_BATCH_BYTES_MIN 16384
+#define COLFAM_BATCH_BYTES_MIN 4096
 uint64_t colfam_batch_bytes(void);
 void colfam_set_batch_bytes(uint64_t bytes);
 

@@ -7,7 +7,8 @@
 ** back, flushes and compactions with the removal of old files, the same computed beforehand by either
 ** connection and published by whatever commit comes next, cursors held across all that, DDL in
 ** savepoints, checkpoints, VACUUM, closing and opening. A seed is one database; even seeds use WAL, odd
-** ones DELETE. COLFAM_SEED replays one seed, COLFAM_STEPS sets the number of steps. */
+** ones DELETE; two of three let batches be so small that transactions spill, at almost every row in some.
+** COLFAM_SEED replays one seed, COLFAM_STEPS sets the number of steps. */
 #include <dirent.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -45,6 +46,7 @@ struct conn {
 struct counts {
   unsigned writes, commits, busy, vetoes, foreign_keys, rollbacks, rollbacks_to;
   unsigned commands, computed, ddl, reopened, held_rows, checks;
+  sqlite3_int64 spills;
 };
 
 struct model {
@@ -524,6 +526,12 @@ static void step_ddl_in_transaction(struct model *m) {
   follow_autocommit(m);
 }
 
+/* Counters go with the last connection. */
+static void count_spills(struct model *m) {
+  m->counts.spills +=
+      sql_int(m->writer.db, "SELECT sum(value) FROM colfam_stats WHERE name = 'spills'");
+}
+
 static void step_reopen(struct model *m) {
   struct conn *c = chance(m, 60) ? &m->writer : &m->other;
   close_conn(c);
@@ -602,6 +610,11 @@ static void take_step(struct model *m) {
   steps[i].take(m);
 }
 
+static unsigned batch_bytes(const struct model *m) {
+  static const unsigned sizes[] = {67108864, 4096, 8192};
+  return sizes[m->seed / 2 % 3];
+}
+
 static void set_up(struct model *m) {
   m->writer.title = "A";
   m->other.title = "B";
@@ -612,6 +625,7 @@ static void set_up(struct model *m) {
        "CREATE TABLE child(id INT REFERENCES parent DEFERRABLE INITIALLY DEFERRED)");
   for (int pair = 0; pair < MODEL_TABLES; pair++) create_pair(m, &m->writer, pair);
   open_conn(m, &m->other);
+  sql_okf(m->writer.db, "SELECT colfam_config('batch_bytes', %u)", batch_bytes(m));
 }
 
 /* ---- The end: nothing wrong, no file too many */
@@ -680,7 +694,7 @@ static void report_engine(struct model *m) {
   char *rows =
       sql_query(m->writer.db, "SELECT group_concat(name || ' ' || n, ', ') FROM (SELECT name,"
                               " sum(value) AS n FROM colfam_stats WHERE name IN ('flushes',"
-                              " 'compactions', 'files_removed') GROUP BY name)");
+                              " 'compactions', 'files_removed', 'spills') GROUP BY name)");
   printf("  engine: %s\n", rows);
   sqlite3_free(rows);
 }
@@ -689,10 +703,10 @@ static void report(const struct model *m) {
   const struct counts *n = &m->counts;
   printf("seed %llu (%s): %u steps, %u writes, %u commits, failed %u busy %u veto %u foreign key, "
          "%u rollbacks, %u to savepoints, %u commands, %u computed, %u ddl, %u reopened, %u held "
-         "rows, %u checks\n",
+         "rows, %u checks, %lld spills\n",
          (unsigned long long)m->seed, m->wal ? "wal" : "delete", m->step, n->writes, n->commits,
          n->busy, n->vetoes, n->foreign_keys, n->rollbacks, n->rollbacks_to, n->commands,
-         n->computed, n->ddl, n->reopened, n->held_rows, n->checks);
+         n->computed, n->ddl, n->reopened, n->held_rows, n->checks, n->spills);
 }
 
 /* A full run that never failed a commit, rolled back or changed the schema would have shown nothing. */
@@ -711,6 +725,7 @@ static void check_coverage(const struct model *m) {
   ck_assert_uint_gt(n->held_rows, 0);
   ck_assert_uint_gt(n->checks, 0);
   if (!m->wal) ck_assert_uint_gt(n->busy, 0);
+  if (batch_bytes(m) < 67108864) ck_assert_int_gt(n->spills, 0);
 }
 
 static void run_seed(uint64_t seed) {
@@ -726,6 +741,7 @@ static void run_seed(uint64_t seed) {
   }
   m.step = last;
   report_engine(&m);
+  count_spills(&m);
   finish(&m);
   report(&m);
   check_coverage(&m);
