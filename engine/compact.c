@@ -764,16 +764,21 @@ void kv_job_keep_added(struct kv_job *job, const struct kv_edit *edit) {
       if (edit->added[j].id == job->edit.added[i].id) job->outputs[i].kept = true;
 }
 
-/* A file that cannot be unlinked now is an orphan, which the sweep finds; nobody waits for it here. */
-static void unlink_outputs(struct kv_job *job) {
+static void unlink_outputs(struct kv_job *job, void (*left)(void *ctx, uint64_t id), void *ctx) {
   for (size_t i = 0; i < job->edit.added_count; i++) {
     if (job->outputs[i].kept) continue;
-    kv_status status = kv_family_remove_file(job->view->family, job->edit.added[i].id, NULL);
-    (void)status;
+    uint64_t id = job->edit.added[i].id;
+    kv_status status = kv_family_remove_file(job->view->family, id, NULL);
+    if (status != KV_OK && left) left(ctx, id);
   }
 }
 
+/* A file that cannot be unlinked now and that the caller does not see to is an orphan, which the sweep finds. */
 void kv_job_free(struct kv_job *job) {
+  kv_job_end(job, NULL, NULL);
+}
+
+void kv_job_end(struct kv_job *job, void (*left)(void *ctx, uint64_t id), void *ctx) {
   if (!job) return;
   kv_table_writer_free(job->writer);
   kv_table_writer_free(job->value_writer);
@@ -784,7 +789,7 @@ void kv_job_free(struct kv_job *job) {
   kv_buf_release(&job->reference);
   close_output(job);
   kv_iter_free(job->input);
-  unlink_outputs(job);
+  unlink_outputs(job, left, ctx);
   for (size_t i = 0; i < job->edit.added_count; i++) {
     kv_env_close_write(job->config.env, job->outputs[i].handle);
     kv_file_info_release(&job->edit.added[i]);

@@ -328,6 +328,8 @@ void kv_job_keep_files(struct kv_job *job);
 void kv_job_keep_added(struct kv_job *job, const struct kv_edit *edit);
 /* Unlinks the job's files unless kept. */
 void kv_job_free(struct kv_job *job);
+/* The same, and tells of each file that could not go, because a view names it or for another reason. */
+void kv_job_end(struct kv_job *job, void (*left)(void *ctx, uint64_t id), void *ctx);
 
 /* What is due, a pure function of sizes (compact_pick.h): by threads meanwhile, or in commits. */
 struct kv_work {

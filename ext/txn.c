@@ -456,7 +456,6 @@ static void rollback_table(struct colfam_txn *txn) {
   if (txn->options_changed) txn->table->options_stale = true;
   if (txn->row_written || txn->jobs) colfam_table_forget_view(txn->table);
   if (doubtful) doubt_files(txn);
-  if (colfam_spill_has(txn)) colfam_store_want_sweep(txn->table->store); /* cursors may hold files */
   txn_free(txn, !doubtful);
 }
 

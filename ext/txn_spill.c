@@ -45,21 +45,21 @@ static void set_top(struct colfam_txn *txn, struct colfam_layer *layer) {
 
 /* ---- Layers */
 
-static void layer_release(struct colfam_layer *layer) {
+static void layer_release(struct colfam_txn *txn, struct colfam_layer *layer) {
   while (layer->images) {
     struct colfam_layer *image = layer->images;
     layer->images = image->next;
-    layer_release(image);
+    layer_release(txn, image);
     sqlite3_free(image);
   }
   kv_batch_unref(layer->batch);
   kv_view_unref(layer->view); /* before the files that it names */
-  kv_job_free(layer->job);
-  kv_job_free(layer->flush);
+  colfam_work_end_job(txn, layer->job);
+  colfam_work_end_job(txn, layer->flush);
 }
 
-static void layer_free(struct colfam_layer *layer) {
-  layer_release(layer);
+static void layer_free(struct colfam_txn *txn, struct colfam_layer *layer) {
+  layer_release(txn, layer);
   sqlite3_free(layer);
 }
 
@@ -134,7 +134,7 @@ static kv_status make_layer(struct colfam_txn *txn, struct colfam_layer *below,
   if (status == KV_OK)
     *layer = made;
   else
-    layer_free(made);
+    layer_free(txn, made);
   return status;
 }
 
@@ -166,7 +166,7 @@ static void move_savepoints(struct colfam_txn *txn, const struct colfam_layer *f
   }
 }
 
-static void free_unused_images(const struct colfam_txn *txn, struct colfam_layer *layer) {
+static void free_unused_images(struct colfam_txn *txn, struct colfam_layer *layer) {
   struct colfam_layer **link = &layer->images;
   while (*link) {
     struct colfam_layer *image = *link;
@@ -174,13 +174,13 @@ static void free_unused_images(const struct colfam_txn *txn, struct colfam_layer
       link = &image->next;
     } else {
       *link = image->next;
-      layer_free(image);
+      layer_free(txn, image);
     }
   }
 }
 
 /* A layer below the top needs its batch up to its newest savepoint only. */
-static void tidy_layer(const struct colfam_txn *txn, struct colfam_layer *layer) {
+static void tidy_layer(struct colfam_txn *txn, struct colfam_layer *layer) {
   const struct colfam_savepoint *newest = newest_in(txn, layer);
   kv_batch_rollback(layer->batch, newest ? newest->mark : layer->start);
   free_unused_images(txn, layer);
@@ -202,7 +202,7 @@ static void unwind(struct colfam_txn *txn, const struct colfam_layer *layer) {
   if (at == layer) return;
   while (at != layer) {
     struct colfam_layer *below = at->below;
-    layer_free(at);
+    layer_free(txn, at);
     at = below;
   }
   set_top(txn, at);
@@ -296,7 +296,6 @@ void colfam_spill_doubt(struct colfam_txn *txn, void (*fn)(struct colfam_txn *tx
 }
 
 void colfam_spill_end(struct colfam_txn *txn) {
-  if (!txn->top) return layer_release(&txn->bottom);
-  unwind(txn, &txn->bottom);
-  layer_release(&txn->bottom);
+  if (txn->top) unwind(txn, &txn->bottom);
+  layer_release(txn, &txn->bottom);
 }

@@ -5,6 +5,7 @@
 
 #include "error.h"
 #include "killpoint.h"
+#include "reclaim.h"
 #include "worker.h"
 
 /* Runs at which a commit merges itself: with a thread that does it otherwise, and without. */
@@ -33,13 +34,22 @@ int colfam_work_error(struct colfam_txn *txn, kv_status status, const struct kv_
 ** jobs of a transaction are a list, the newest is the one that counts; the older ones are kept, since their
 ** rows may stand in t_cffile until the end. */
 
+static void queue_file(void *context, uint64_t id) {
+  struct colfam_table *table = context;
+  colfam_reclaim_doubt(table->store, table->family, id);
+}
+
+void colfam_work_end_job(struct colfam_txn *txn, struct kv_job *job) {
+  kv_job_end(job, queue_file, txn->table);
+}
+
 static void free_part(struct colfam_txn *txn, struct colfam_part *part, bool give_back) {
   if (part->offer && give_back)
     colfam_jobs_give(txn->table->store, part->offer);
   else if (part->offer)
     colfam_offer_free(part->offer);
   else
-    kv_job_free(part->job);
+    colfam_work_end_job(txn, part->job);
   sqlite3_free(part);
 }
 

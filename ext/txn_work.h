@@ -54,6 +54,8 @@ void colfam_work_keep(struct colfam_txn *txn);
 void colfam_work_doubt(struct colfam_txn *txn, void (*fn)(struct colfam_txn *txn, uint64_t id));
 /* Work that was offered goes back to where it came from, if wanted. */
 void colfam_work_free(struct colfam_txn *txn, bool give_back);
+/* Frees a job; of its files those that somebody still reads go later. */
+void colfam_work_end_job(struct colfam_txn *txn, struct kv_job *job);
 void colfam_work_free_stale(struct colfam_txn *txn);
 
 int colfam_work_error(struct colfam_txn *txn, kv_status status, const struct kv_err *err,

@@ -45,6 +45,8 @@ START_TEST(setting_gives_the_new_value_to_every_connection) {
   sql_rows(db, "SELECT colfam_config('cache_bytes', 1000000)", "1000000");
   sql_rows(db, "SELECT colfam_config('CACHE_BYTES', '2000000')", "2000000");
   sql_rows(db, "SELECT colfam_config('threads', 0)", "0");
+  sql_rows(db, "SELECT colfam_config('batch_bytes', 4096)", "4096");
+  sql_rows(db, "SELECT colfam_config('batch_bytes', 1099511627776)", "1099511627776");
   sql_rows(db, "SELECT colfam_config('batch_bytes', 67108864)", "67108864");
   sql_rows(db, "SELECT colfam_config('verify_checksums', 'OFF')", "off");
   sqlite3 *other = sql_open(":memory:");
@@ -81,9 +83,10 @@ START_TEST(wrong_names_and_values) {
       {"('cache_bytes', NULL)", "cannot be 'NULL'"},
       {"('threads', 2)", "setting threads cannot be '2': allowed are 0 and 1"},
       {"('threads', 'on')", "allowed are 0 and 1"},
-      {"('batch_bytes', 1000)",
-       "setting batch_bytes cannot be '1000': allowed are 67108864 in this version"},
-      {"('batch_bytes', -9223372036854775808)", "in this version"},
+      {"('batch_bytes', 4095)",
+       "setting batch_bytes cannot be '4095': allowed are 4096 to 1099511627776"},
+      {"('batch_bytes', -9223372036854775808)", "allowed are 4096 to"},
+      {"('batch_bytes', 1099511627777)", "allowed are 4096 to"},
       {"('verify_checksums', 1)", "setting verify_checksums cannot be '1': allowed are on and off"},
       {"('verify_checksums', NULL)", "allowed are on and off"},
       {"('verify_checksums', '')", "allowed are on and off"},
