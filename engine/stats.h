@@ -45,7 +45,7 @@ enum kv_stat {
   KV_STAT_ORPHANS_REMOVED, /* of these, files that nobody had named */
   KV_STAT_FLUSH_WAITS,     /* SQL side: commits that waited for a flush of the thread */
   KV_STAT_SPILLS,          /* SQL side: batches that a transaction has written to private files */
-  KV_STAT_COMMIT_HELPS,    /* SQL side: commits that did work on files that the thread does otherwise */
+  KV_STAT_COMMIT_HELPS, /* SQL side: commits that did work on files that the thread does otherwise */
   KV_STAT_COMMIT_HELP_US,  /* time in it, and in waiting */
   KV_STAT_WIDENED_LOOKUPS, /* SQL side: lookups that had to read a superset */
   KV_STAT_COUNT

@@ -24,7 +24,8 @@ struct colfam_txn {
   struct colfam_table *table;
   struct kv_view *base; /* what is committed */
   struct colfam_layer bottom, *top;
-  struct kv_view *view;   /* of the top, what reads see below the batch: the base until something is spilled */
+  struct kv_view
+      *view; /* of the top, what reads see below the batch: the base until something is spilled */
   struct kv_batch *batch; /* of the top */
   uint64_t moves;         /* changes of the top */
   unsigned data_version;  /* under the write lock */

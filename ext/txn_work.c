@@ -118,8 +118,7 @@ void colfam_work_number_row(struct colfam_txn *txn) {
   txn->row.nonce = colfam_work_nonce(txn);
   if (txn->row.gen) return;
   txn->row.gen = kv_view_gen(txn->base);
-  if (txn->row.gen == 0 ||
-      kv_view_gen_bytes(txn->base) >= txn->table->options.kv.memtable_bytes)
+  if (txn->row.gen == 0 || kv_view_gen_bytes(txn->base) >= txn->table->options.kv.memtable_bytes)
     txn->row.gen++;
 }
 
@@ -148,9 +147,8 @@ static kv_status begin_composing(struct composing *composing, struct colfam_txn 
                                  enum kv_job_kind kind, bool takes_batch, struct kv_err *err) {
   struct colfam_job *made = sqlite3_malloc64(sizeof *made);
   if (!made) return kv_fail_nomem(err);
-  *made = (struct colfam_job){.kind = kind,
-                              .takes_batch = takes_batch,
-                              .version = colfam_txn_version(txn)};
+  *made = (struct colfam_job){
+      .kind = kind, .takes_batch = takes_batch, .version = colfam_txn_version(txn)};
   *composing = (struct composing){txn, made, kv_view_ref(txn->view), true};
   return KV_OK;
 }
@@ -160,8 +158,8 @@ static kv_status show(struct composing *composing, struct kv_err *err) {
   struct kv_view *view;
   if (composing->shown) return KV_OK;
   const struct kv_edit *edit = kv_job_edit(composing->made->parts->job);
-  int64_t rows = composing->made->takes_batch && edit->flushes ? edit->rows
-                                                               : kv_view_rows(composing->view);
+  int64_t rows =
+      composing->made->takes_batch && edit->flushes ? edit->rows : kv_view_rows(composing->view);
   kv_status status = kv_view_overlay(composing->view, edit, rows, &view, err);
   if (status != KV_OK) return status;
   kv_view_unref(composing->view);
@@ -347,8 +345,7 @@ static int adopt_kind(struct composing *composing, enum kv_job_kind kind, char *
 /* A compaction, or a flush and a merge. */
 static int adopt_all(struct composing *composing, char **message) {
   int rc = adopt_kind(composing, KV_JOB_COMPACT, message);
-  if (rc == SQLITE_OK && !composing->made->parts)
-    rc = adopt_kind(composing, KV_JOB_FLUSH, message);
+  if (rc == SQLITE_OK && !composing->made->parts) rc = adopt_kind(composing, KV_JOB_FLUSH, message);
   if (rc == SQLITE_OK && (!composing->made->parts || composing->made->kind != KV_JOB_COMPACT))
     rc = adopt_kind(composing, KV_JOB_MERGE, message);
   return rc;
@@ -605,7 +602,8 @@ static kv_status gather(struct composing *composing, struct kv_err *err) {
   struct kv_job *job = NULL;
   uint64_t committed = kv_view_log(composing->txn->base)->last_seq;
   kv_status status = kv_job_new_gather(composing->view, committed, &job, err);
-  if (status != KV_OK || kv_job_edit(job)->removed_count) return put_job(composing, status, job, err);
+  if (status != KV_OK || kv_job_edit(job)->removed_count)
+    return put_job(composing, status, job, err);
   kv_job_free(job);
   return KV_OK;
 }
@@ -636,15 +634,21 @@ static int do_spilled(struct colfam_txn *txn, char **message) {
   if (colfam_work_takes_batch(txn)) return SQLITE_OK;
   kv_status status = kv_batch_count(txn->batch) ? colfam_spill(txn, &err) : KV_OK;
   if (status == KV_OK)
-    status =
-        begin_composing(&composing, txn, compacts ? KV_JOB_COMPACT : KV_JOB_FLUSH, true, &err);
+    status = begin_composing(&composing, txn, compacts ? KV_JOB_COMPACT : KV_JOB_FLUSH, true, &err);
   if (status != KV_OK) return colfam_work_error(txn, status, &err, message);
   colfam_work_number_row(txn);
   return finish_composing(&composing, put_spilled(&composing, message), message);
 }
 
-/* A failing job is no reason to refuse the commit, as long as nobody asked for it, none stands in t_cffile
-** already, and the log is below twice its budget: the next commit tries again. */
+/* Whether the commit may do without the job: nobody asked for it, none stands in t_cffile already, the log is
+** below twice its budget and stays bounded. Then the next commit tries again. */
+static bool may_fail(const struct colfam_txn *txn) {
+  uint64_t budget = txn->table->options.kv.memtable_bytes;
+  uint64_t log = kv_view_log_bytes(txn->base);
+  return !txn->jobs && !txn->has_command && log < 2 * budget &&
+         log + kv_batch_data_bytes(txn->batch) < CROWDED_BUDGETS * budget;
+}
+
 int colfam_work_do(struct colfam_txn *txn, char **message) {
   if (colfam_spill_has(txn)) return do_spilled(txn, message);
   struct due due = due_work(txn);
@@ -654,10 +658,9 @@ int colfam_work_do(struct colfam_txn *txn, char **message) {
   if (shares_merge(txn)) share_merge(txn);
   if (!due.job || leaves_work(txn, &due)) return colfam_work_adopt(txn, message);
   bool failed;
-  bool free_to_fail = !txn->jobs && !txn->has_command;
-  uint64_t limit = 2 * txn->table->options.kv.memtable_bytes;
+  bool needed = !may_fail(txn);
   rc = do_due(txn, &due, &failed, message);
-  if (!failed || !free_to_fail || kv_view_log_bytes(txn->base) >= limit) return rc;
+  if (!failed || needed) return rc;
   sqlite3_free(*message);
   *message = NULL;
   return SQLITE_OK;

@@ -196,8 +196,9 @@ START_TEST(small_statements_make_no_small_files) {
   for (int i = 0; i < 600; i++, statements++) {
     if (i % 20 == 0) sql_ok(a, "SAVEPOINT s");
     insert_rows(i * 10, 10, 7919, 60);
-    sql_fails(a, "INSERT INTO t SELECT k + 2000000, v FROM t LIMIT 20 OFFSET (SELECT count(*) - 19"
-                 " FROM t) - CASE WHEN 1 THEN 0 END; INSERT INTO t VALUES(2000003, 1), (2000003, 2)",
+    sql_fails(a,
+              "INSERT INTO t SELECT k + 2000000, v FROM t LIMIT 20 OFFSET (SELECT count(*) - 19"
+              " FROM t) - CASE WHEN 1 THEN 0 END; INSERT INTO t VALUES(2000003, 1), (2000003, 2)",
               SQLITE_CONSTRAINT, NULL);
     sql_ok(a, "DELETE FROM t WHERE k >= 2000000");
     if (i % 20 == 19) sql_ok(a, i % 3 ? "RELEASE s" : "ROLLBACK TO s; RELEASE s");
@@ -319,8 +320,9 @@ START_TEST(table_made_or_dropped_in_the_transaction) {
   insert_rows(0, 1500, 104729, 100);
   sql_ok(a, "INSERT INTO n SELECT * FROM o; INSERT INTO m SELECT * FROM o; COMMIT");
   sql_same(b, "SELECT * FROM n", "SELECT * FROM m ORDER BY k");
-  sql_ok(a, "BEGIN; UPDATE n SET v = v || '!'; SAVEPOINT s; UPDATE n SET v = v || '?'; DROP TABLE n;"
-            "ROLLBACK TO s; COMMIT; UPDATE m SET v = v || '!'");
+  sql_ok(a,
+         "BEGIN; UPDATE n SET v = v || '!'; SAVEPOINT s; UPDATE n SET v = v || '?'; DROP TABLE n;"
+         "ROLLBACK TO s; COMMIT; UPDATE m SET v = v || '!'");
   sql_same(b, "SELECT * FROM n", "SELECT * FROM m ORDER BY k");
   sql_ok(a, "BEGIN; UPDATE n SET v = v || '!'; ALTER TABLE n RENAME TO nn; DROP TABLE nn; COMMIT");
   sql_ok(a, "BEGIN; CREATE VIRTUAL TABLE n USING colfam(k INT PRIMARY KEY, v); INSERT INTO n SELECT"
