@@ -38,7 +38,7 @@
 enum phase { PHASE_MERGE, PHASE_VERIFY, PHASE_DONE, PHASE_FAILED };
 
 /* A file that was made. */
-struct output {
+struct made_file {
   struct kv_write_file *handle; /* holds the lock */
   bool kept;                    /* named by the catalog */
 };
@@ -70,7 +70,7 @@ struct kv_job {
   struct kv_table_verifier *verifier; /* of it */
   uint64_t seq;                       /* of the newest commit in the output */
   struct kv_edit edit;
-  struct output *outputs; /* one for each of edit.added */
+  struct made_file *outputs; /* one for each of edit.added */
   size_t added_capacity;
   uint64_t entries_done;
   uint64_t entries_total;
@@ -185,7 +185,7 @@ static kv_status reserve_added(struct kv_job *job, struct kv_err *err) {
   struct kv_file_info *added = kv_realloc(job->edit.added, capacity, sizeof *added);
   if (!added) return kv_fail_nomem(err);
   job->edit.added = added;
-  struct output *outputs = kv_realloc(job->outputs, capacity, sizeof *outputs);
+  struct made_file *outputs = kv_realloc(job->outputs, capacity, sizeof *outputs);
   if (!outputs) return kv_fail_nomem(err);
   job->outputs = outputs;
   job->added_capacity = capacity;
@@ -238,7 +238,7 @@ static kv_status finish_file(struct kv_job *job, struct kv_table_writer **writer
   info->level = holds_values ? KV_LEVEL_VALUES : job->plan.level;
   info->seq = job->seq;
   job->outputs[job->edit.added_count++] =
-      (struct output){kv_table_writer_take_file(*writer), false};
+      (struct made_file){kv_table_writer_take_file(*writer), false};
   kv_open_files_hold(open_files(job));
   if (!holds_values) job->bytes_written += info->bytes;
   kv_stats_add(kv_family_stats(job->view->family),
