@@ -3,12 +3,13 @@
 **   entry*                    sorted; {varint shared, varint unshared, varint value_size << 2 | kind,
 **                             unshared key bytes, value bytes}
 **   u32 restart[n]            offsets of entries with shared = 0, the first at 0: regions of at most 16
-**   u8 bucket[m]              hash index: the restart of the keys that hash there, EMPTY or COLLISION
-**   u32 n, u32 m
+**   u16 slot[m]               hash index: a slot a key, 8 bits of its hash and the restart of its region, or EMPTY
+**   u32 n, u32 m + INDEX_TAGGED
 **
 ** `shared` is always the longest common prefix with the key before, so a point lookup walks a region
-** without rebuilding keys: it only tracks how far the wanted key has matched. An EMPTY bucket ends a
-** lookup, a COLLISION falls back to binary search over the restarts.
+** without rebuilding keys: it only tracks how far the wanted key has matched. A lookup goes from
+** the slot that the hash says to the next EMPTY one and walks the regions of slots with its tag: one, nearly
+** always. After too many of either it falls back to binary search over the restarts, as it does without index.
 ** Invariants: nothing here reads outside the block's bytes, whatever they are; no lookup and no step goes
 ** over more than the 16 entries that a region has at the most.
 ** Thread rule: a parsed block is read-only; builder and cursor belong to one thread. */
@@ -23,10 +24,14 @@
 #define RESTART_INTERVAL 16
 #define REGION_BYTES 512 /* a region that has so many ends, so that few lines are walked */
 #define REGION_SHARE 16  /* ... and at least so many times what its end costs in shared bytes */
-#define BUCKET_EMPTY 255
-#define BUCKET_COLLISION 254
+#define INDEX_TAGGED \
+  0x80000000u /* in the tail's slot count; without: an index of older files, passed over */
+#define SLOT_BYTES 2
+#define SLOT_EMPTY 0xffff
+#define SLOTS_TRIED_MAX 64
+#define REGIONS_TRIED_MAX 4
 #define HASH_RESTARTS_MAX 253
-#define TAIL_BYTES 8 /* restart_count, bucket_count */
+#define TAIL_BYTES 8 /* restart count, slot count */
 #define KEY_INFO_BYTES 8
 #define LINE_BYTES 64
 #define AHEAD_LINES 16 /* of a region, asked for before it is walked */
@@ -62,13 +67,22 @@ void kv_block_builder_reset(struct kv_block_builder *builder) {
   builder->region_entries = 0;
 }
 
-static uint32_t bucket_count_for(size_t restarts, uint32_t keys) {
+static uint32_t slot_count_for(size_t restarts, uint32_t keys) {
   if (restarts > HASH_RESTARTS_MAX) return 0;
-  return keys + keys / 3 + 1;
+  return keys + keys / 7 + 1;
 }
 
-static uint32_t bucket_of(uint32_t hash, uint32_t bucket_count) {
-  return (uint32_t)((uint64_t)hash * bucket_count >> 32);
+/* Where a search begins. */
+static uint32_t slot_of(uint32_t hash, uint32_t slot_count) {
+  return (uint32_t)((uint64_t)hash * slot_count >> 32);
+}
+
+static uint32_t slot_after(uint32_t slot, uint32_t slot_count) {
+  return slot + 1 == slot_count ? 0 : slot + 1;
+}
+
+static uint8_t tag_of(uint64_t hash) {
+  return (uint8_t)(hash >> 32);
 }
 
 /* Whether the entry that would share `shared` bytes begins a region. By bytes only as long as the hash index
@@ -106,7 +120,7 @@ static kv_status add_entry(struct kv_block_builder *builder, struct kv_slice key
   }
   uint32_t restart = (uint32_t)(builder->restarts.size / 4 - 1);
   kv_buf_append_u32(&builder->hashes, (uint32_t)hash);
-  kv_buf_append_u32(&builder->hashes, restart);
+  kv_buf_append_u32(&builder->hashes, (uint32_t)tag_of(hash) << 8 | (restart & 0xff));
   kv_buf_append_varint(&builder->bytes, shared);
   kv_buf_append_varint(&builder->bytes, key.size - shared);
   kv_buf_append_varint(&builder->bytes, (uint64_t)value.size << 2 | kind);
@@ -135,20 +149,18 @@ kv_status kv_block_builder_add_apart(struct kv_block_builder *builder, struct kv
 
 size_t kv_block_builder_size(const struct kv_block_builder *builder) {
   return builder->bytes.size + builder->restarts.size +
-         bucket_count_for(builder->restarts.size / 4, builder->count) + TAIL_BYTES;
+         (size_t)slot_count_for(builder->restarts.size / 4, builder->count) * SLOT_BYTES +
+         TAIL_BYTES;
 }
 
-static void fill_buckets(const struct kv_block_builder *builder, uint8_t *buckets, uint32_t count) {
-  memset(buckets, BUCKET_EMPTY, count);
+static void fill_slots(const struct kv_block_builder *builder, uint8_t *slots, uint32_t count) {
+  memset(slots, 0xff, (size_t)count * SLOT_BYTES);
   for (uint32_t i = 0; i < builder->count; i++) {
     const uint8_t *info = builder->hashes.data + (size_t)i * KEY_INFO_BYTES;
-    uint8_t *bucket = &buckets[bucket_of(kv_get_u32(info), count)];
-    uint8_t restart = (uint8_t)kv_get_u32(info + 4);
-    if (*bucket == BUCKET_EMPTY) {
-      *bucket = restart;
-    } else if (*bucket != restart) {
-      *bucket = BUCKET_COLLISION;
-    }
+    uint32_t slot = slot_of(kv_get_u32(info), count);
+    while (kv_get_u16(slots + (size_t)slot * SLOT_BYTES) != SLOT_EMPTY)
+      slot = slot_after(slot, count);
+    kv_put_u16(slots + (size_t)slot * SLOT_BYTES, (uint16_t)kv_get_u32(info + 4));
   }
 }
 
@@ -156,14 +168,14 @@ kv_status kv_block_builder_finish(struct kv_block_builder *builder, struct kv_sl
                                   struct kv_err *err) {
   if (!builder->count) return kv_fail(err, KV_MISUSE, "block: no entries");
   uint32_t restart_count = (uint32_t)(builder->restarts.size / 4);
-  uint32_t bucket_count = bucket_count_for(restart_count, builder->count);
+  uint32_t slot_count = slot_count_for(restart_count, builder->count);
   kv_buf_append(&builder->bytes, builder->restarts.data, builder->restarts.size);
-  if (bucket_count) {
-    uint8_t *buckets = kv_buf_extend(&builder->bytes, bucket_count);
-    if (buckets) fill_buckets(builder, buckets, bucket_count);
+  if (slot_count) {
+    uint8_t *slots = kv_buf_extend(&builder->bytes, (size_t)slot_count * SLOT_BYTES);
+    if (slots) fill_slots(builder, slots, slot_count);
   }
   kv_buf_append_u32(&builder->bytes, restart_count);
-  kv_buf_append_u32(&builder->bytes, bucket_count);
+  kv_buf_append_u32(&builder->bytes, slot_count ? slot_count | INDEX_TAGGED : 0);
   if (builder_status(builder)) return kv_fail_nomem(err);
   *block = kv_buf_slice(&builder->bytes);
   return KV_OK;
@@ -171,19 +183,24 @@ kv_status kv_block_builder_finish(struct kv_block_builder *builder, struct kv_sl
 
 /* ---- Parsed block */
 
-static uint64_t shape_of(uint32_t restart_count, uint32_t bucket_count) {
-  return (uint64_t)restart_count << 32 | bucket_count;
+/* The two numbers of the tail as one. */
+static uint64_t shape_of(uint32_t restart_count, uint32_t index) {
+  return (uint64_t)restart_count << 32 | index;
+}
+
+static uint64_t index_bytes(uint32_t index) {
+  return index & INDEX_TAGGED ? (uint64_t)(index & ~INDEX_TAGGED) * SLOT_BYTES : index;
 }
 
 uint64_t kv_block_shape(const struct kv_block *block) {
-  return shape_of(block->restart_count, block->bucket_count);
+  return shape_of(block->restart_count, block->index);
 }
 
 struct kv_block kv_block_of_shape(struct kv_slice bytes, uint64_t shape) {
-  struct kv_block block = {.restart_count = (uint32_t)(shape >> 32),
-                           .bucket_count = (uint32_t)shape};
-  block.buckets = bytes.data + bytes.size - TAIL_BYTES - block.bucket_count;
-  block.restarts = block.buckets - (size_t)block.restart_count * 4;
+  struct kv_block block = {.restart_count = (uint32_t)(shape >> 32), .index = (uint32_t)shape};
+  block.slots = bytes.data + bytes.size - TAIL_BYTES - index_bytes(block.index);
+  block.slot_count = block.index & INDEX_TAGGED ? block.index & ~INDEX_TAGGED : 0;
+  block.restarts = block.slots - (size_t)block.restart_count * 4;
   block.entries = kv_slice_of(bytes.data, (size_t)(block.restarts - bytes.data));
   return block;
 }
@@ -194,25 +211,30 @@ kv_status kv_block_init(struct kv_block *block, struct kv_slice bytes, struct kv
   }
   const uint8_t *tail = bytes.data + bytes.size - TAIL_BYTES;
   uint32_t restart_count = kv_get_u32(tail);
-  uint32_t bucket_count = kv_get_u32(tail + 4);
-  uint64_t index_bytes = (uint64_t)restart_count * 4 + bucket_count;
-  if (!restart_count || index_bytes >= bytes.size - TAIL_BYTES) {
-    return kv_fail(err, KV_CORRUPT, "block: %u restarts and %u buckets in %zu bytes", restart_count,
-                   bucket_count, bytes.size);
+  uint32_t index = kv_get_u32(tail + 4);
+  uint64_t behind = (uint64_t)restart_count * 4 + index_bytes(index);
+  if (!restart_count || behind >= bytes.size - TAIL_BYTES) {
+    return kv_fail(err, KV_CORRUPT, "block: %u restarts and an index of %llu bytes in %zu bytes",
+                   restart_count, (unsigned long long)index_bytes(index), bytes.size);
   }
-  *block = kv_block_of_shape(bytes, shape_of(restart_count, bucket_count));
+  *block = kv_block_of_shape(bytes, shape_of(restart_count, index));
   return KV_OK;
 }
 
+static kv_status read_slot(const struct kv_block *block, uint32_t slot, uint16_t *value,
+                           struct kv_err *err) {
+  *value = kv_get_u16(block->slots + (size_t)slot * SLOT_BYTES);
+  if (*value == SLOT_EMPTY || (*value & 0xff) < block->restart_count) return KV_OK;
+  return kv_fail(err, KV_CORRUPT, "block: hash index names restart %u of %u", *value & 0xff,
+                 block->restart_count);
+}
+
 kv_status kv_block_check_index(const struct kv_block *block, struct kv_err *err) {
-  for (uint32_t i = 0; i < block->bucket_count; i++) {
-    uint8_t bucket = block->buckets[i];
-    if (bucket < BUCKET_COLLISION && bucket >= block->restart_count) {
-      return kv_fail(err, KV_CORRUPT, "block: hash index names restart %u of %u", bucket,
-                     block->restart_count);
-    }
-  }
-  return KV_OK;
+  kv_status status = KV_OK;
+  uint16_t value;
+  for (uint32_t i = 0; i < block->slot_count && !status; i++)
+    status = read_slot(block, i, &value, err);
+  return status;
 }
 
 struct entry {
@@ -339,12 +361,17 @@ static const enum kv_block_answer answers[] = {[ENTRY_PUT] = KV_BLOCK_PUT,
                                                [ENTRY_TOMBSTONE] = KV_BLOCK_DELETED,
                                                [ENTRY_APART] = KV_BLOCK_APART};
 
+/* What a lookup found. */
+struct found {
+  enum kv_block_answer answer;
+  struct kv_slice value;
+};
+
 /* Walks one region. `matched` is how many bytes of the wanted key the key before had; that key was
 ** below it. An entry sharing more with the key before is below too; one sharing less is above. Under a
 ** comparator nothing is told by that, but what an entry has in common with the wanted key still is. */
 static kv_status get_in_region(const struct kv_block *block, uint32_t restart, struct kv_slice key,
-                               enum kv_block_answer *answer, struct kv_slice *value,
-                               struct kv_err *err) {
+                               struct found *found, struct kv_err *err) {
   size_t offset = restart_offset(block, restart), end = restart_end(block, restart);
   bool bytewise = !block->comparator;
   size_t matched = 0;
@@ -362,8 +389,7 @@ static kv_status get_in_region(const struct kv_block *block, uint32_t restart, s
       struct kv_slice rest = matched ? kv_slice_of(key.data + matched, key.size - matched) : key;
       size_t more = kv_slice_shared_prefix(entry.suffix, rest);
       if (more == rest.size && more == entry.suffix.size) {
-        *answer = answers[entry.kind];
-        *value = entry.value;
+        *found = (struct found){answers[entry.kind], entry.value};
         return KV_OK;
       }
       if (bytewise && is_above(entry.suffix, rest, more)) return KV_OK;
@@ -375,27 +401,71 @@ static kv_status get_in_region(const struct kv_block *block, uint32_t restart, s
   return KV_OK;
 }
 
-/* What the hash index says of a key: a restart, EMPTY or COLLISION. */
-static kv_status read_bucket(const struct kv_block *block, uint64_t hash, uint32_t *restart,
-                             struct kv_err *err) {
-  *restart = BUCKET_COLLISION;
-  if (!block->bucket_count) return KV_OK;
-  *restart = block->buckets[bucket_of((uint32_t)hash, block->bucket_count)];
-  if (*restart < block->restart_count || *restart >= BUCKET_COLLISION) return KV_OK;
-  return kv_fail(err, KV_CORRUPT, "block: hash index names restart %u of %u", *restart,
-                 block->restart_count);
+/* ---- The hash index */
+
+enum hint { HINT_NONE, HINT_REGION, HINT_SEARCH };
+
+static struct kv_block_probe begin_probe(const struct kv_block *block, uint64_t hash) {
+  return (struct kv_block_probe){.slot = slot_of((uint32_t)hash, block->slot_count)};
+}
+
+/* Goes on to the next region that may have the key; HINT_SEARCH: the index cannot tell. */
+static kv_status next_hint(const struct kv_block *block, uint64_t hash,
+                           struct kv_block_probe *probe, enum hint *hint, uint32_t *restart,
+                           struct kv_err *err) {
+  uint16_t value = SLOT_EMPTY;
+  kv_status status = KV_OK;
+  *hint = HINT_SEARCH;
+  while (block->slot_count && probe->slots++ < SLOTS_TRIED_MAX &&
+         probe->regions < REGIONS_TRIED_MAX) {
+    status = read_slot(block, probe->slot, &value, err);
+    if (status) return status;
+    *hint = HINT_NONE;
+    if (value == SLOT_EMPTY) return KV_OK;
+    probe->slot = slot_after(probe->slot, block->slot_count);
+    *hint = HINT_SEARCH;
+    if (value >> 8 != tag_of(hash)) continue;
+    probe->regions++;
+    *hint = HINT_REGION;
+    *restart = value & 0xff;
+    return KV_OK;
+  }
+  return KV_OK;
+}
+
+static kv_status get_by_search(const struct kv_block *block, struct kv_slice key,
+                               struct found *found, struct kv_err *err) {
+  uint32_t restart;
+  kv_status status = find_restart(block, key, &restart, err);
+  if (status) return status;
+  ask_for_region(block, restart);
+  return get_in_region(block, restart, key, found, err);
+}
+
+/* From where the probe is on. */
+static kv_status get_by_index(const struct kv_block *block, struct kv_slice key, uint64_t hash,
+                              struct kv_block_probe *probe, struct found *found,
+                              struct kv_err *err) {
+  for (;;) {
+    enum hint hint;
+    uint32_t restart;
+    kv_status status = next_hint(block, hash, probe, &hint, &restart, err);
+    if (status || hint == HINT_NONE) return status;
+    if (hint == HINT_SEARCH) return get_by_search(block, key, found, err);
+    ask_for_region(block, restart);
+    status = get_in_region(block, restart, key, found, err);
+    if (status || found->answer != KV_BLOCK_NONE) return status;
+  }
 }
 
 kv_status kv_block_get(const struct kv_block *block, struct kv_slice key, uint64_t hash,
                        enum kv_block_answer *answer, struct kv_slice *value, struct kv_err *err) {
-  *answer = KV_BLOCK_NONE;
-  uint32_t restart;
-  kv_status status = read_bucket(block, hash, &restart, err);
-  if (status || restart == BUCKET_EMPTY) return status;
-  if (restart == BUCKET_COLLISION) status = find_restart(block, key, &restart, err);
-  if (status) return status;
-  ask_for_region(block, restart);
-  return get_in_region(block, restart, key, answer, value, err);
+  struct kv_block_probe probe = begin_probe(block, hash);
+  struct found found = {.answer = KV_BLOCK_NONE};
+  kv_status status = get_by_index(block, key, hash, &probe, &found, err);
+  *answer = found.answer;
+  *value = found.value;
+  return status;
 }
 
 /* ---- The same in steps */
@@ -405,21 +475,24 @@ void kv_block_search_begin(struct kv_block_search *search, const struct kv_block
   *search = (struct kv_block_search){.block = *block,
                                      .key = key,
                                      .hash = hash,
+                                     .probe = begin_probe(block, hash),
                                      .high = block->restart_count,
-                                     .step = KV_SEARCH_BUCKET};
-  kv_prefetch(block->buckets + bucket_of((uint32_t)hash, block->bucket_count));
+                                     .step = KV_SEARCH_SLOT};
+  kv_prefetch(block->slots + (size_t)search->probe.slot * SLOT_BYTES);
 }
 
-static kv_status step_bucket(struct kv_block_search *search, struct kv_err *err) {
+static kv_status step_slot(struct kv_block_search *search, struct kv_err *err) {
+  enum hint hint;
   uint32_t restart;
-  kv_status status = read_bucket(&search->block, search->hash, &restart, err);
+  kv_status status = next_hint(&search->block, search->hash, &search->probe, &hint, &restart, err);
   if (status) return status;
-  if (restart == BUCKET_EMPTY) {
+  search->hinted = hint == HINT_REGION;
+  if (hint == HINT_NONE) {
     search->high = 0;
     search->step = KV_SEARCH_DONE;
     return KV_OK;
   }
-  if (restart != BUCKET_COLLISION) {
+  if (search->hinted) {
     search->low = restart;
     search->high = restart + 1;
   }
@@ -427,7 +500,6 @@ static kv_status step_bucket(struct kv_block_search *search, struct kv_err *err)
   search->step = KV_SEARCH_RESTART;
   return KV_OK;
 }
-
 /* Asks for the entry that is read next: one to compare, or the region. */
 static void step_restart(struct kv_block_search *search) {
   uint32_t middle = middle_of(search->low, search->high);
@@ -443,8 +515,8 @@ static void step_restart(struct kv_block_search *search) {
 kv_status kv_block_search_step(struct kv_block_search *search, struct kv_err *err) {
   kv_status status = KV_OK;
   switch (search->step) {
-    case KV_SEARCH_BUCKET:
-      return step_bucket(search, err);
+    case KV_SEARCH_SLOT:
+      return step_slot(search, err);
     case KV_SEARCH_ENTRY:
       status = halve(&search->block, search->key, &search->low, &search->high, err);
       if (!status) step_restart(search);
@@ -458,11 +530,17 @@ kv_status kv_block_search_step(struct kv_block_search *search, struct kv_err *er
   return KV_OK;
 }
 
-kv_status kv_block_search_end(const struct kv_block_search *search, enum kv_block_answer *answer,
+kv_status kv_block_search_end(struct kv_block_search *search, enum kv_block_answer *answer,
                               struct kv_slice *value, struct kv_err *err) {
-  *answer = KV_BLOCK_NONE;
-  if (search->low >= search->high) return KV_OK;
-  return get_in_region(&search->block, search->low, search->key, answer, value, err);
+  struct found found = {.answer = KV_BLOCK_NONE};
+  kv_status status = KV_OK;
+  if (search->low < search->high)
+    status = get_in_region(&search->block, search->low, search->key, &found, err);
+  if (!status && search->hinted && found.answer == KV_BLOCK_NONE)
+    status = get_by_index(&search->block, search->key, search->hash, &search->probe, &found, err);
+  *answer = found.answer;
+  *value = found.value;
+  return status;
 }
 
 /* ---- Cursor */

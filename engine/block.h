@@ -17,7 +17,7 @@ struct kv_block_builder {
   const struct kv_comparator *comparator; /* set after init; NULL: bytewise */
   struct kv_buf bytes;
   struct kv_buf restarts; /* u32 offsets */
-  struct kv_buf hashes;   /* u32 hash and u32 restart of every key, for the index */
+  struct kv_buf hashes;   /* u32 hash and u32 slot of every key, for the index */
   struct kv_buf last_key;
   uint32_t count;
   uint32_t region_entries; /* since the last restart */
@@ -44,8 +44,9 @@ struct kv_block {
   struct kv_slice entries;
   const uint8_t *restarts;
   uint32_t restart_count;
-  const uint8_t *buckets;
-  uint32_t bucket_count;                  /* 0: no hash index */
+  uint32_t index; /* what the tail says of the hash index */
+  const uint8_t *slots;
+  uint32_t slot_count;                    /* 0: no hash index */
   const struct kv_comparator *comparator; /* NULL, bytewise, unless set afterwards */
 };
 /* Bounds only: entries are checked when walked. KV_CORRUPT. */
@@ -63,21 +64,30 @@ enum kv_block_answer { KV_BLOCK_NONE, KV_BLOCK_PUT, KV_BLOCK_DELETED, KV_BLOCK_A
 kv_status kv_block_get(const struct kv_block *block, struct kv_slice key, uint64_t hash,
                        enum kv_block_answer *answer, struct kv_slice *value, struct kv_err *err);
 
+/* How far a lookup has come in the hash index. */
+struct kv_block_probe {
+  uint32_t slot;    /* the next to look at */
+  uint32_t slots;   /* looked at */
+  uint32_t regions; /* of these, that had the key's tag */
+};
+
 /* The same lookup in steps of one load each, of which each asks for the next one's line: many lookups that
 ** take their steps in turn overlap their loads. */
 struct kv_block_search {
   struct kv_block block;
   struct kv_slice key; /* borrowed */
   uint64_t hash;
+  struct kv_block_probe probe;
+  bool hinted;        /* the region is the index's: the key may be in a later one of the probe's */
   uint32_t low, high; /* restarts: the key is in low's region when they are neighbours */
-  enum { KV_SEARCH_BUCKET, KV_SEARCH_RESTART, KV_SEARCH_ENTRY, KV_SEARCH_DONE } step;
+  enum { KV_SEARCH_SLOT, KV_SEARCH_RESTART, KV_SEARCH_ENTRY, KV_SEARCH_DONE } step;
 };
 void kv_block_search_begin(struct kv_block_search *search, const struct kv_block *block,
                            struct kv_slice key, uint64_t hash);
 /* Until the step is KV_SEARCH_DONE. */
 kv_status kv_block_search_step(struct kv_block_search *search, struct kv_err *err);
 /* The answer of one that is done; *value as in kv_block_get. */
-kv_status kv_block_search_end(const struct kv_block_search *search, enum kv_block_answer *answer,
+kv_status kv_block_search_end(struct kv_block_search *search, enum kv_block_answer *answer,
                               struct kv_slice *value, struct kv_err *err);
 
 /* A position in a block; the embedding iterator owns it. Moves set valid=false at either end; damage

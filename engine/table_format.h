@@ -12,8 +12,7 @@
 #include "compare.h"
 #include "status.h"
 
-#define KV_TABLE_VERSION 3       /* the newest that this program reads and writes */
-#define KV_TABLE_VERSION_PLAIN 1 /* what files without values apart need */
+#define KV_TABLE_VERSION 4 /* the newest that this program reads, and what it writes */
 #define KV_TABLE_TRAILER_BYTES 13
 #define KV_TABLE_FOOTER_BYTES 128
 #define KV_TABLE_FOOTER_BYTES_MAX 512 /* a later version's footer may be as long */

@@ -404,10 +404,8 @@ static kv_status store_properties(struct kv_table_writer *writer, struct kv_tabl
 
 static kv_status write_tail(struct kv_table_writer *writer, uint64_t *checksum,
                             struct kv_err *err) {
-  bool plain = !writer->uses.count && !writer->config.holds_values;
-  uint32_t version = plain ? KV_TABLE_VERSION_PLAIN : KV_TABLE_VERSION;
   struct kv_table_footer footer = {
-      .place = writer->place, .lowest_reader = version, .lowest_writer = version};
+      .place = writer->place, .lowest_reader = KV_TABLE_VERSION, .lowest_writer = KV_TABLE_VERSION};
   kv_status status = cut_block(writer, err);
   if (!status) status = store_filter(writer, &footer.filter, err);
   if (!status) status = store_fences(writer, &footer.fences, err);

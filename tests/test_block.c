@@ -240,7 +240,7 @@ START_TEST(hash_index_ends_at_253_restarts) {
     struct built built;
     make(&built, items, n);
     ck_assert_uint_eq(built.block.restart_count, n == EDGE ? 253 : 254);
-    ck_assert_int_eq(built.block.bucket_count != 0, n == EDGE);
+    ck_assert_int_eq(built.block.slot_count != 0, n == EDGE);
     for (uint32_t i = 0; i < n; i++) {
       struct item absent;
       struct kv_slice value;
@@ -281,7 +281,7 @@ START_TEST(random_keys_agree_with_the_model) {
 }
 END_TEST
 
-/* The same hash for all: one bucket has a COLLISION, or one restart that the others are not in. */
+/* The same hash for all: more slots and regions than a lookup tries. */
 START_TEST(equal_hashes_fall_back_to_binary_search) {
   struct item items[100];
   struct kv_block_builder builder;
@@ -305,12 +305,60 @@ START_TEST(equal_hashes_fall_back_to_binary_search) {
 }
 END_TEST
 
-START_TEST(empty_bucket_ends_the_lookup) {
+/* Files of before version 4: an index of bytes, of which nothing is read. */
+START_TEST(index_of_an_older_block_is_passed_over) {
+  struct item items[100];
+  struct built built;
+  struct kv_block block;
+  for (uint32_t i = 0; i < 100; i++) numbered(&items[i], i * 2);
+  make(&built, items, 100);
+  static uint8_t old[20000];
+  size_t size = (size_t)(built.block.slots - built.bytes.data);
+  memcpy(old, built.bytes.data, size);
+  memset(old + size, 0xfe, 134);
+  kv_put_u32(old + size + 134, built.block.restart_count);
+  kv_put_u32(old + size + 138, 134);
+  ok(kv_block_init(&block, kv_slice_of(old, size + 142), &err));
+  ok(kv_block_check_index(&block, &err));
+  ck_assert_uint_eq(block.slot_count, 0);
+  block = kv_block_of_shape(kv_slice_of(old, size + 142), kv_block_shape(&block));
+  for (uint32_t i = 0; i < 200; i++) {
+    struct item asked;
+    struct kv_slice value;
+    numbered(&asked, i);
+    ck_assert_int_eq(get(&block, key_of(&asked), &value), i & 1 ? KV_BLOCK_NONE : KV_BLOCK_PUT);
+  }
+  kv_block_builder_release(&built.builder);
+}
+END_TEST
+
+/* One probe and one region: hardly a key needs a second one, and none a search. */
+START_TEST(index_leads_to_the_region) {
+  struct item items[150];
+  struct built built;
+  uint32_t n = 150, regions = 0, slots = 0;
+  for (uint32_t i = 0; i < n; i++) numbered(&items[i], i * 7);
+  make(&built, items, n);
+  for (uint32_t i = 0; i < n; i++) {
+    struct kv_block_search search;
+    kv_block_search_begin(&search, &built.block, key_of(&items[i]), kv_hash_key(key_of(&items[i])));
+    while (search.step != KV_SEARCH_DONE) ok(kv_block_search_step(&search, &err));
+    regions += search.probe.regions;
+    slots += search.probe.slots;
+    ck_assert(search.hinted);
+  }
+  ck_assert_uint_eq(regions, n);
+  ck_assert_uint_lt(slots, n * 8);
+  kv_block_builder_release(&built.builder);
+}
+END_TEST
+
+START_TEST(empty_slot_ends_the_lookup) {
   struct item item;
   numbered(&item, 5);
   struct built built;
   make(&built, &item, 1);
-  ck_assert_uint_eq(built.block.bucket_count, 2);
+  ck_assert_uint_eq(built.block.slot_count, 2);
   uint64_t hash = kv_hash_key(key_of(&item));
   enum kv_block_answer answer;
   struct kv_slice value;
@@ -626,7 +674,7 @@ START_TEST(regions_end_early_where_that_is_cheap) {
   ck_assert_uint_eq(block_of_sizes(&builder, 160, 1000, 100).restart_count, 10);
   /* by bytes alone it would lose its hash index */
   struct kv_block long_block = block_of_sizes(&builder, 1800, 16, 600);
-  ck_assert_uint_eq(long_block.bucket_count, 2401);
+  ck_assert_uint_eq(long_block.slot_count, 1800 + 1800 / 7 + 1);
   ck_assert_uint_le(long_block.restart_count, 253);
   ck_assert_uint_gt(long_block.restart_count, 200);
   kv_block_builder_release(&builder);
@@ -642,9 +690,9 @@ START_TEST(shape_and_bytes_are_the_parsed_block_again) {
     struct kv_block again = kv_block_of_shape(built.bytes, kv_block_shape(&built.block));
     ck_assert_mem_eq(&again.entries, &built.block.entries, sizeof again.entries);
     ck_assert_ptr_eq(again.restarts, built.block.restarts);
-    ck_assert_ptr_eq(again.buckets, built.block.buckets);
+    ck_assert_ptr_eq(again.slots, built.block.slots);
     ck_assert_uint_eq(again.restart_count, (n + 15) / 16);
-    ck_assert_uint_eq(again.bucket_count, n + n / 3 + 1);
+    ck_assert_uint_eq(again.slot_count, n + n / 7 + 1);
     kv_block_builder_release(&built.builder);
   }
 }
@@ -675,8 +723,8 @@ START_TEST(hash_index_naming_no_restart_is_corrupt) {
   numbered(&item, 5);
   struct built built;
   make(&built, &item, 1);
-  uint8_t *buckets = built.builder.bytes.data + (built.block.buckets - built.bytes.data);
-  memset(buckets, 1, built.block.bucket_count);
+  uint8_t *slots = built.builder.bytes.data + (built.block.slots - built.bytes.data);
+  memset(slots, 1, (size_t)built.block.slot_count * 2);
   enum kv_block_answer answer;
   struct kv_slice value;
   ck_assert_int_eq(
@@ -731,7 +779,9 @@ int main(void) {
   tcase_add_test(tests, hash_index_ends_at_253_restarts);
   tcase_add_test(tests, random_keys_agree_with_the_model);
   tcase_add_test(tests, equal_hashes_fall_back_to_binary_search);
-  tcase_add_test(tests, empty_bucket_ends_the_lookup);
+  tcase_add_test(tests, index_of_an_older_block_is_passed_over);
+  tcase_add_test(tests, index_leads_to_the_region);
+  tcase_add_test(tests, empty_slot_ends_the_lookup);
   tcase_add_test(tests, empty_and_longest_keys_and_large_values);
   tcase_add_test(tests, walks_forward_and_backward);
   tcase_add_test(tests, random_moves_agree_with_a_sorted_array);

@@ -262,7 +262,7 @@ START_TEST(newer_lowest_reader_is_a_version_error) {
   footer.lowest_reader = KV_TABLE_VERSION + 1;
   put_footer(&bytes, &footer);
   ck_assert_int_eq(stage_open(&stage), KV_VERSION);
-  expect_text("reader of format 4");
+  expect_text("reader of format 5");
   kv_buf_release(&bytes);
   rows_release(&rows);
 }
