@@ -249,18 +249,24 @@ static kv_status bad_entry(size_t offset, struct kv_err *err) {
   return kv_fail(err, KV_CORRUPT, "block: bad entry at byte %zu", offset);
 }
 
-/* A varint at *pos, mostly of one or two bytes; false when it does not end before `end`. */
-static inline bool read_varint(const uint8_t **pos, const uint8_t *end, uint64_t *value) {
+/* The three numbers that an entry begins with. */
+struct head {
+  uint64_t shared, unshared, value;
+};
+
+/* Mostly the first two take a byte each, the third one or two. False when they do not end before `end`. */
+static inline bool read_head(const uint8_t **pos, const uint8_t *end, struct head *head) {
   const uint8_t *p = *pos;
-  if (end - p >= 2 && !(p[0] & p[1] & 0x80)) {
-    bool two = p[0] & 0x80;
-    *value = two ? (p[0] & 0x7f) | (uint64_t)p[1] << 7 : p[0];
-    *pos = p + 1 + two;
+  if (end - p >= 4 && !((p[0] | p[1] | (p[2] & p[3])) & 0x80)) {
+    bool two = p[2] & 0x80;
+    *head = (struct head){p[0], p[1], two ? (p[2] & 0x7f) | (uint64_t)p[3] << 7 : p[2]};
+    *pos = p + 3 + two;
     return true;
   }
-  struct kv_reader reader;
-  kv_reader_init(&reader, kv_slice_of(p, (size_t)(end - p)));
-  *value = kv_reader_varint(&reader);
+  struct kv_reader reader = {p, end, false};
+  head->shared = kv_reader_varint(&reader);
+  head->unshared = kv_reader_varint(&reader);
+  head->value = kv_reader_varint(&reader);
   *pos = reader.pos;
   return !reader.failed;
 }
@@ -271,18 +277,17 @@ static kv_status read_entry(const struct kv_block *block, size_t offset, uint64_
   if (offset >= block->entries.size) return bad_entry(offset, err);
   const uint8_t *pos = block->entries.data + offset;
   const uint8_t *end = block->entries.data + block->entries.size;
-  uint64_t unshared, value;
-  if (!read_varint(&pos, end, &entry->shared) || !read_varint(&pos, end, &unshared) ||
-      !read_varint(&pos, end, &value))
-    return bad_entry(offset, err);
-  uint64_t kind = value & 3;
-  bool known_kind = kind == ENTRY_PUT || kind == ENTRY_APART || value == ENTRY_TOMBSTONE;
+  struct head head;
+  if (!read_head(&pos, end, &head)) return bad_entry(offset, err);
+  uint64_t kind = head.value & 3, value_size = head.value >> 2;
+  bool known_kind = kind == ENTRY_PUT || kind == ENTRY_APART || head.value == ENTRY_TOMBSTONE;
   size_t left = (size_t)(end - pos);
-  if (!known_kind || entry->shared > shared_max || unshared > left ||
-      value >> 2 > left - (size_t)unshared)
+  if (!known_kind || head.shared > shared_max || head.unshared > left ||
+      value_size > left - (size_t)head.unshared)
     return bad_entry(offset, err);
-  entry->suffix = kv_slice_of(pos, (size_t)unshared);
-  entry->value = kv_slice_of(pos + unshared, (size_t)(value >> 2));
+  entry->shared = head.shared;
+  entry->suffix = kv_slice_of(pos, (size_t)head.unshared);
+  entry->value = kv_slice_of(pos + head.unshared, (size_t)value_size);
   entry->kind = (enum entry_kind)kind;
   entry->next = (size_t)(entry->value.data - block->entries.data) + entry->value.size;
   struct kv_apart apart;
