@@ -326,12 +326,14 @@ int colfam_cursor_next(sqlite3_vtab_cursor *base) {
 
 /* ---- The current row */
 
-static int row_key(struct colfam_cursor *cursor, struct kv_slice *key) {
-  int rc = cursor->mode == MODE_COUNT ? count_to_walk(cursor) : SQLITE_OK;
-  if (rc != SQLITE_OK) return rc;
-  *key = cursor->mode == MODE_KEYS ? cursor->lookup.keys[key_index(cursor)]
+/* Somebody wants to see the row, of a count too. */
+static int show_row(struct colfam_cursor *cursor) {
+  return cursor->mode == MODE_COUNT ? count_to_walk(cursor) : SQLITE_OK;
+}
+
+static struct kv_slice row_key(const struct colfam_cursor *cursor) {
+  return cursor->mode == MODE_KEYS ? cursor->lookup.keys[key_index(cursor)]
                                    : colfam_walk_key(&cursor->walk);
-  return SQLITE_OK;
 }
 
 /* After an exists, when a column needs the value all the same. */
@@ -399,10 +401,9 @@ static int value_column(struct colfam_cursor *cursor, int column, sqlite3_contex
   return decoded(cursor, column, rc);
 }
 
-static int key_column(struct colfam_cursor *cursor, struct kv_slice key, int column,
-                      sqlite3_context *context) {
+static int key_column(struct colfam_cursor *cursor, int column, sqlite3_context *context) {
   bool told;
-  struct kv_slice value;
+  struct kv_slice value, key = row_key(cursor);
   struct colfam_lender *lender = lender_of(cursor);
   int rc = colfam_row_result_of_key(schema_of(cursor), key, column, lender, context, &told);
   if (rc != SQLITE_OK || told) return decoded(cursor, column, rc);
@@ -412,30 +413,27 @@ static int key_column(struct colfam_cursor *cursor, struct kv_slice key, int col
   return decoded(cursor, column, rc);
 }
 
-static int declared_column(struct colfam_cursor *cursor, struct kv_slice key, int column,
-                           sqlite3_context *context) {
-  return schema_of(cursor)->columns[column].value_index >= 0
-             ? value_column(cursor, column, context)
-             : key_column(cursor, key, column, context);
+static int hidden_key(struct colfam_cursor *cursor, sqlite3_context *context) {
+  struct kv_slice key = row_key(cursor);
+  sqlite3_result_blob64(context, key.data, key.size, SQLITE_TRANSIENT);
+  return SQLITE_OK;
 }
 
 int colfam_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column) {
   struct colfam_cursor *cursor = (struct colfam_cursor *)base;
   const struct colfam_schema *schema = schema_of(cursor);
-  struct kv_slice key;
   if (column == schema->command_column || column == schema->keys_column) return SQLITE_OK;
-  int rc = row_key(cursor, &key);
+  int rc = show_row(cursor);
   if (rc != SQLITE_OK) return rc;
-  if (column < schema->column_count) return declared_column(cursor, key, column, context);
-  sqlite3_result_blob64(context, key.data, key.size, SQLITE_TRANSIENT);
-  return SQLITE_OK;
+  if (column >= schema->column_count) return hidden_key(cursor, context);
+  bool is_value = schema->columns[column].value_index >= 0;
+  return is_value ? value_column(cursor, column, context) : key_column(cursor, column, context);
 }
 
 int colfam_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
   struct colfam_cursor *cursor = (struct colfam_cursor *)base;
-  struct kv_slice key;
-  int rc = row_key(cursor, &key);
-  if (rc == SQLITE_OK) rc = colfam_rowid_of_key(key, rowid);
+  int rc = show_row(cursor);
+  if (rc == SQLITE_OK) rc = colfam_rowid_of_key(row_key(cursor), rowid);
   if (rc != SQLITE_CORRUPT_VTAB) return rc;
   return colfam_vtab_error(vtab_of(cursor), rc, "table %s: the key of a row is damaged",
                            schema_of(cursor)->table);

@@ -279,9 +279,11 @@ static inline bool split_value(struct kv_slice value, struct parts *parts) {
   uint64_t header = kv_reader_varint(&reader);
   bool fixed = header & 1;
   parts->fixes = fixed ? kv_reader_slice(&reader) : kv_slice_of(NULL, 0);
-  parts->types = kv_reader_bytes(&reader, header >> 1);
-  parts->payload = kv_reader_bytes(&reader, kv_reader_left(&reader));
-  return !reader.failed && fixed == (parts->fixes.size != 0);
+  if (reader.failed || header >> 1 > kv_reader_left(&reader)) return false;
+  parts->types = kv_slice_of(reader.pos, (size_t)(header >> 1));
+  reader.pos += parts->types.size;
+  parts->payload = kv_slice_of(reader.pos, kv_reader_left(&reader));
+  return fixed == (parts->fixes.size != 0);
 }
 
 /* Walks a value's columns in order. */
@@ -341,7 +343,7 @@ static inline bool stored_datum(const struct parts *parts, int index, struct kv_
   return true;
 }
 
-static bool value_datum(struct kv_slice value, int index, struct kv_datum *datum) {
+static inline bool value_datum(struct kv_slice value, int index, struct kv_datum *datum) {
   struct parts parts;
   return split_value(value, &parts) && stored_datum(&parts, index, datum);
 }

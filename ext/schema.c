@@ -277,14 +277,6 @@ void colfam_schema_unref(struct colfam_schema *schema) {
   sqlite3_free(schema);
 }
 
-struct kv_key_part colfam_schema_key_part(const struct colfam_schema *schema, int i) {
-  if (schema->key_form == COLFAM_KEY_ROWID) return (struct kv_key_part){.last = true};
-  const struct colfam_column *column = &schema->columns[schema->key_columns[i]];
-  return (struct kv_key_part){.descending = column->descending,
-                              .last = i == schema->key_count - 1,
-                              .collation = column->key_collation};
-}
-
 enum colfam_affinity colfam_schema_key_affinity(const struct colfam_schema *schema, int i) {
   if (schema->key_form == COLFAM_KEY_ROWID) return COLFAM_AFF_INTEGER;
   return schema->columns[schema->key_columns[i]].affinity;

@@ -81,7 +81,12 @@ int colfam_schema_new(int argc, const char *const *argv, struct colfam_schema **
 struct colfam_schema *colfam_schema_ref(struct colfam_schema *schema);
 void colfam_schema_unref(struct colfam_schema *schema); /* NULL is allowed */
 /* How key column i (0-based in the key) is encoded; for rowid tables i = 0 is the rowid. */
-struct kv_key_part colfam_schema_key_part(const struct colfam_schema *schema, int i);
+static inline struct kv_key_part colfam_schema_key_part(const struct colfam_schema *schema, int i) {
+  if (schema->key_form == COLFAM_KEY_ROWID) return (struct kv_key_part){.last = true};
+  const struct colfam_column *column = &schema->columns[schema->key_columns[i]];
+  return (struct kv_key_part){column->descending, i == schema->key_count - 1,
+                              column->key_collation};
+}
 /* Its affinity. */
 enum colfam_affinity colfam_schema_key_affinity(const struct colfam_schema *schema, int i);
 /* The name of key column i's collation: a comparison with another one says nothing about the key's order. */
