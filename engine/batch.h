@@ -88,7 +88,8 @@ kv_status kv_batch_encode_sealed(struct kv_batch *batch, const uint8_t uuid[16],
                                  uint64_t seal, struct kv_buf *out, struct kv_err *err);
 /* The seal of encoded bytes, unproved as long as no reader has checked them; false when there is none. */
 bool kv_batch_seal(struct kv_slice encoded, uint64_t *seal);
-/* Walks an encoded log batch after checking version, checksum and lengths. */
+/* Walks an encoded log batch after checking version, checksum and lengths. uuid NULL: the checksum is not
+** looked at. */
 struct kv_batch_reader {
   const uint8_t *pos;
   const uint8_t *end;

@@ -94,7 +94,7 @@ static kv_status check_frame(struct kv_slice encoded, const uint8_t uuid[16], ui
     return kv_fail(err, KV_VERSION, "log batch %" PRIu64 ": format version %u, this reads %u", seq,
                    encoded.data[0] & 0x0fu, VERSION);
   }
-  if (!kv_checksum_holds(encoded, kv_hash_place(uuid, seq, 0)))
+  if (uuid && !kv_checksum_holds(encoded, kv_hash_place(uuid, seq, 0)))
     return damaged(err, seq, "bad checksum");
   if (encoded.data[0] != (MAGIC | VERSION)) return damaged(err, seq, "format version 0");
   if (encoded.data[1] & ~FLAG_SEAL) {

@@ -48,7 +48,7 @@ struct shard {
 
 struct kv_cache {
   atomic_size_t budget;
-  atomic_bool unverified;       /* blocks are loaded without a look at their checksums */
+  _Atomic enum kv_verify verify;
   atomic_size_t attached_bytes; /* of entries in shards */
   atomic_size_t detached_bytes;
   atomic_size_t handles;
@@ -95,7 +95,7 @@ kv_status kv_cache_new(size_t budget, struct kv_cache **cache, struct kv_err *er
   struct kv_cache *made = kv_alloc_zero(1, sizeof *made);
   if (!made) return kv_fail_nomem(err);
   atomic_init(&made->budget, budget);
-  atomic_init(&made->unverified, false);
+  atomic_init(&made->verify, KV_VERIFY_ALL);
   atomic_init(&made->handles, 1);
   atomic_init(&made->holders, 1);
   atomic_init(&made->next_owner, 1);
@@ -244,12 +244,12 @@ void kv_cache_unref(struct kv_cache *cache) {
 
 /* ---- Public */
 
-void kv_cache_set_verify(struct kv_cache *cache, bool verify) {
-  atomic_store(&cache->unverified, !verify);
+void kv_cache_set_verify(struct kv_cache *cache, enum kv_verify verify) {
+  atomic_store(&cache->verify, verify);
 }
 
-bool kv_cache_verifies(const struct kv_cache *cache) {
-  return !atomic_load_explicit(&cache->unverified, memory_order_relaxed);
+enum kv_verify kv_cache_verify(const struct kv_cache *cache) {
+  return atomic_load_explicit(&cache->verify, memory_order_relaxed);
 }
 
 void kv_cache_set_budget(struct kv_cache *cache, size_t budget) {

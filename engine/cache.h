@@ -19,10 +19,20 @@ struct kv_cache *kv_cache_ref(struct kv_cache *cache);
 void kv_cache_unref(struct kv_cache *cache);
 void kv_cache_set_budget(struct kv_cache *cache, size_t budget);
 size_t kv_cache_budget(const struct kv_cache *cache);
-/* Whether blocks are to have their checksums verified when they are loaded into it; true at the start.
-** What is read past the cache is always verified. */
-void kv_cache_set_verify(struct kv_cache *cache, bool verify);
-bool kv_cache_verifies(const struct kv_cache *cache);
+/* Whose checksums are verified: those of all that is read, the default; only of what may be written on, which is
+** all but the blocks that are loaded into the cache; or none. What is read to find damage (check, backup,
+** salvage) is always verified. */
+enum kv_verify { KV_VERIFY_ALL, KV_VERIFY_MERGES, KV_VERIFY_NONE };
+void kv_cache_set_verify(struct kv_cache *cache, enum kv_verify verify);
+enum kv_verify kv_cache_verify(const struct kv_cache *cache);
+/* Blocks that come into the cache. */
+static inline bool kv_cache_verifies_reads(const struct kv_cache *cache) {
+  return kv_cache_verify(cache) == KV_VERIFY_ALL;
+}
+/* All else: inputs of merges, outputs read back, filters, fences, properties, log rows. */
+static inline bool kv_cache_verifies_merges(const struct kv_cache *cache) {
+  return kv_cache_verify(cache) != KV_VERIFY_NONE;
+}
 /* Bytes of the entries held now, pinned ones included; never over the budget by more than what is
 ** pinned. */
 size_t kv_cache_bytes(struct kv_cache *cache);

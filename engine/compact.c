@@ -400,10 +400,11 @@ static kv_status compare_digests(const struct kv_job *job, struct kv_err *err) {
 
 static kv_status open_output(struct kv_job *job, struct kv_err *err) {
   struct kv_family *family = job->view->family;
-  kv_status status =
-      kv_table_open(&job->config, &job->edit.added[job->verified], kv_family_cache(family),
-                    kv_family_stats(family), &job->output, err);
-  return status == KV_OK ? kv_table_verifier_new(job->output, &job->verifier, err) : status;
+  struct kv_cache *cache = kv_family_cache(family);
+  kv_status status = kv_table_open(&job->config, &job->edit.added[job->verified], cache,
+                                   kv_family_stats(family), &job->output, err);
+  if (status != KV_OK) return status;
+  return kv_table_verifier_new(job->output, kv_cache_verifies_merges(cache), &job->verifier, err);
 }
 
 static void close_output(struct kv_job *job) {

@@ -192,7 +192,7 @@ static kv_status open_copied(struct kv_copy *copy, struct kv_err *err) {
   memcpy(copy->to.uuid, source->uuid, sizeof copy->to.uuid);
   kv_status status =
       kv_table_open(&copy->to, &source->info, copy->cache, &copy->stats, &copy->table, err);
-  return status == KV_OK ? kv_table_verifier_new(copy->table, &copy->verifier, err) : status;
+  return status == KV_OK ? kv_table_verifier_new(copy->table, true, &copy->verifier, err) : status;
 }
 
 static void close_copied(struct kv_copy *copy) {

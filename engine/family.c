@@ -119,7 +119,8 @@ static kv_status family_init(struct kv_family *family, const struct kv_family_co
   if (status == KV_OK) status = kv_mutex_new(&family->lock, err);
   if (status == KV_OK) status = kv_mutex_new(&family->removing, err);
   if (status == KV_OK)
-    status = kv_log_new(config->uuid, config->comparator, &family->stats, &family->log, err);
+    status = kv_log_new(config->uuid, config->comparator, family->cache, &family->stats,
+                        &family->log, err);
   if (status == KV_OK) set_table_config(family, config);
   return status;
 }

@@ -33,15 +33,17 @@
 struct kv_log {
   uint8_t uuid[16];
   const struct kv_comparator *comparator;
-  struct kv_stats *stats; /* may be NULL */
-  struct kv_mutex *mutex; /* guards all that follows */
+  const struct kv_cache *cache; /* may be NULL */
+  struct kv_stats *stats;       /* may be NULL */
+  struct kv_mutex *mutex;       /* guards all that follows */
   struct kv_chain chain;
   uint64_t changes;     /* moves with every change of the chain */
   unsigned private_run; /* private reads since the shared chain served one */
 };
 
 kv_status kv_log_new(const uint8_t uuid[16], const struct kv_comparator *comparator,
-                     struct kv_stats *stats, struct kv_log **log, struct kv_err *err) {
+                     const struct kv_cache *cache, struct kv_stats *stats, struct kv_log **log,
+                     struct kv_err *err) {
   struct kv_log *made = kv_alloc_zero(1, sizeof *made);
   if (!made) return kv_fail_nomem(err);
   kv_status status = kv_mutex_new(&made->mutex, err);
@@ -52,6 +54,7 @@ kv_status kv_log_new(const uint8_t uuid[16], const struct kv_comparator *compara
   memcpy(made->uuid, uuid, sizeof made->uuid);
   made->stats = stats;
   made->comparator = comparator;
+  made->cache = cache;
   kv_chain_init(&made->chain, comparator, 0);
   *log = made;
   return KV_OK;
@@ -66,6 +69,13 @@ void kv_log_free(struct kv_log *log) {
 
 static void count_stat(const struct kv_log *log, enum kv_stat stat, uint64_t n) {
   if (log->stats && n) kv_stats_add(log->stats, stat, n);
+}
+
+/* What the checksum of a row is held against: NULL when nobody wants to look. */
+static const uint8_t *owner_of_row(const struct kv_log *log) {
+  if (log->cache && !kv_cache_verifies_merges(log->cache)) return NULL;
+  count_stat(log, KV_STAT_LOG_CHECKSUMS, 1);
+  return log->uuid;
 }
 
 static bool is_empty(const struct kv_log_state *state) {
@@ -115,7 +125,7 @@ static kv_status read_whole(struct kv_log *log, const struct kv_log_state *state
     struct kv_log_row row;
     status = next_row(source, kv_chain_last(chain) + 1, &row, err);
     if (!status) status = check_newest(state, &row, err);
-    if (!status) status = kv_chain_add(chain, &row, log->uuid, err);
+    if (!status) status = kv_chain_add(chain, &row, owner_of_row(log), err);
   }
   count_stat(log, KV_STAT_LOG_ROWS_REPLAYED, chain->row_count);
   return status;
@@ -211,7 +221,7 @@ static kv_status check_unseen(const struct kv_log *log, const struct kv_log_stat
   if (!status) status = kv_log_row_check(row, err);
   if (status) return status;
   struct kv_batch_reader reader;
-  return kv_batch_reader_init(&reader, row->batch, log->uuid, row->seq, err);
+  return kv_batch_reader_init(&reader, row->batch, owner_of_row(log), row->seq, err);
 }
 
 /* Copies the rows (seen->last_seq, last] after checking all of them. *same is false, and nothing more is
@@ -233,7 +243,7 @@ static kv_status copy_unseen(struct kv_log *log, const struct kv_log_state *stat
   return status;
 }
 
-/* Under the lock. A failure (memory) leaves the rows before it applied: they are proved. */
+/* Under the lock. A failure (memory) leaves the rows before it applied: they are proved, checksums too. */
 static kv_status apply(struct kv_log *log, struct copied *copied, struct kv_err *err) {
   kv_status status = KV_OK;
   size_t offset = 0;
@@ -241,7 +251,7 @@ static kv_status apply(struct kv_log *log, struct copied *copied, struct kv_err 
     struct kv_log_row *row = &copied->rows[i];
     row->batch.data = copied->bytes.data + offset;
     offset += row->batch.size;
-    status = kv_chain_add(&log->chain, row, log->uuid, err);
+    status = kv_chain_add(&log->chain, row, NULL, err);
     if (status) break;
     log->changes++;
     count_stat(log, KV_STAT_LOG_ROWS_REPLAYED, 1);
@@ -357,7 +367,7 @@ static kv_status add_own(struct kv_log *log, struct kv_chain *chain,
                          struct kv_log_window *window, struct kv_err *err) {
   kv_status status = kv_chain_window_reserve(chain, 1, window, err);
   if (status) return status;
-  status = kv_chain_add(chain, row, log->uuid, err);
+  status = kv_chain_add(chain, row, owner_of_row(log), err);
   if (status) {
     kv_log_window_release(window);
     return status;

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cache.h"
 #include "memtable.h"
 #include "stats.h"
 #include "status.h"
@@ -59,8 +60,10 @@ void kv_log_window_release(struct kv_log_window *window);
 
 struct kv_log;
 /* The comparator is borrowed. */
+/* All borrowed. The cache says whether checksums of rows are looked at; NULL: they are. */
 kv_status kv_log_new(const uint8_t uuid[16], const struct kv_comparator *comparator,
-                     struct kv_stats *stats, struct kv_log **log, struct kv_err *err);
+                     const struct kv_cache *cache, struct kv_stats *stats, struct kv_log **log,
+                     struct kv_err *err);
 void kv_log_free(struct kv_log *log);
 
 /* Fills *window for a snapshot, asking `source` only for the rows not yet held. KV_CORRUPT when a row of

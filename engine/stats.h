@@ -25,6 +25,8 @@ enum kv_stat {
   KV_STAT_BLOCK_BYTES_READ,       /* stored bytes of these */
   KV_STAT_CHECKSUMS,              /* checksums verified, of these */
   KV_STAT_CHECKSUMS_SKIPPED,      /* blocks taken without */
+  KV_STAT_PART_CHECKSUMS,         /* of filters, fences and properties, verified */
+  KV_STAT_LOG_CHECKSUMS,          /* of log rows, verified */
   KV_STAT_VALUE_BLOCKS_READ,      /* of BLOCKS_READ, those of value files */
   KV_STAT_VALUE_BYTES_READ,       /* stored bytes of these */
   KV_STAT_CACHE_HITS,

@@ -37,13 +37,16 @@ static kv_status start_part(struct part_read *part, const struct kv_table_handle
   return KV_OK;
 }
 
-/* Verifies a part and makes its plain bytes: in place when stored plain. */
+/* Makes the plain bytes of a part, in place when stored plain. */
 static kv_status finish_part(struct part_read *part, const struct kv_table_handle *handle,
-                             const struct kv_table_place *place, struct kv_slice *plain,
+                             const struct kv_table *table, bool verify, struct kv_slice *plain,
                              struct kv_err *err) {
   struct kv_stored stored;
-  kv_status status = kv_stored_check(&stored, kv_slice_of(part->bytes, (size_t)handle->size), place,
-                                     handle->offset, err);
+  const struct kv_table_place *place = &table->place;
+  struct kv_slice bytes = kv_slice_of(part->bytes, (size_t)handle->size);
+  kv_stats_add(table->stats, KV_STAT_PART_CHECKSUMS, verify);
+  kv_status status = verify ? kv_stored_check(&stored, bytes, place, handle->offset, err)
+                            : kv_stored_parse(&stored, bytes, place, handle->offset, err);
   if (status) return status;
   if (stored.checksum != handle->checksum) {
     return kv_fail(err, KV_CORRUPT, "table %016" PRIx64 ": part at %" PRIu64 " is not the footer's",
@@ -99,11 +102,10 @@ static kv_status read_footer(struct kv_table_parts *parts, struct kv_open_file *
   return kv_footer_parse(&parts->footer, kv_slice_of(tail, range.size), file_size, place, err);
 }
 
-kv_status kv_table_parts_load(struct kv_table_parts *parts, struct kv_open_file *file,
-                              uint64_t file_size, const struct kv_table_place *place,
-                              const struct kv_comparator *comparator, struct kv_err *err) {
+kv_status kv_table_parts_load(struct kv_table_parts *parts, const struct kv_table *table,
+                              bool verify, struct kv_err *err) {
   memset(parts, 0, sizeof *parts);
-  kv_status status = read_footer(parts, file, file_size, place, err);
+  kv_status status = read_footer(parts, table->file, table->info.bytes, &table->place, err);
   if (status) return status;
   const struct kv_table_handle *handles[3] = {&parts->footer.filter, &parts->footer.fences,
                                               &parts->footer.properties};
@@ -114,15 +116,15 @@ kv_status kv_table_parts_load(struct kv_table_parts *parts, struct kv_open_file 
   for (int i = first; i < 3 && !status; i++) {
     status = start_part(&reads[i], handles[i], &ranges[i], err);
   }
-  if (!status) status = kv_open_file_read(file, ranges + first, (size_t)(3 - first), err);
+  if (!status) status = kv_open_file_read(table->file, ranges + first, (size_t)(3 - first), err);
   for (int i = first; i < 3 && !status; i++) {
-    status = finish_part(&reads[i], handles[i], place, &plain[i], err);
+    status = finish_part(&reads[i], handles[i], table, verify, &plain[i], err);
     parts->memory += plain[i].size;
   }
   parts->filter_memory = reads[0].memory;
   parts->fence_memory = reads[1].memory;
   parts->property_memory = reads[2].memory;
-  if (!status) status = parse_parts(parts, plain, place, comparator, err);
+  if (!status) status = parse_parts(parts, plain, &table->place, table->comparator, err);
   if (status) kv_table_parts_release(parts);
   return status;
 }
@@ -197,8 +199,7 @@ static kv_status open_table(struct kv_table *table, const struct kv_table_config
                             struct kv_err *err) {
   kv_status status = name_file(table, config, err);
   if (!status) {
-    status = kv_table_parts_load(&table->parts, table->file, table->info.bytes, &table->place,
-                                 table->comparator, err);
+    status = kv_table_parts_load(&table->parts, table, kv_cache_verifies_merges(table->cache), err);
   }
   if (!status) status = compare_with_manifest(table, err);
   table->known = status == KV_OK;
@@ -335,7 +336,7 @@ static kv_status take_and_decode(const struct kv_table *table, uint32_t block, b
 kv_status kv_table_adopt(const struct kv_table *table, uint32_t block, uint8_t *stored,
                          struct kv_cache_entry **entry, struct kv_err *err) {
   struct kv_cache_content content;
-  kv_status status = take_and_decode(table, block, kv_cache_verifies(table->cache), stored,
+  kv_status status = take_and_decode(table, block, kv_cache_verifies_reads(table->cache), stored,
                                      &content.bytes, &content.size, err);
   if (status) return status;
   struct kv_block parsed;
@@ -364,11 +365,11 @@ static kv_status read_stored(const struct kv_table *table, uint32_t block, uint8
   return status;
 }
 
-kv_status kv_table_read_block(const struct kv_table *table, uint32_t block, uint8_t **bytes,
-                              size_t *size, struct kv_err *err) {
+kv_status kv_table_read_block(const struct kv_table *table, uint32_t block, bool verify,
+                              uint8_t **bytes, size_t *size, struct kv_err *err) {
   uint8_t *stored;
   kv_status status = read_stored(table, block, &stored, err);
-  return status ? status : take_and_decode(table, block, true, stored, bytes, size, err);
+  return status ? status : take_and_decode(table, block, verify, stored, bytes, size, err);
 }
 
 struct kv_cache_entry *kv_table_cached(const struct kv_table *table, uint32_t block) {

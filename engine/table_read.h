@@ -81,7 +81,7 @@ enum kv_table_probe { KV_PROBE_NONE, KV_PROBE_PUT, KV_PROBE_DELETED, KV_PROBE_UN
 kv_status kv_table_probe(struct kv_table *table, struct kv_slice key, uint64_t hash,
                          enum kv_table_probe *answer, struct kv_err *err);
 
-/* An iterator; use_cache=false (compaction, check) reads past the cache. Errors name the file. */
+/* An iterator; use_cache=false (merges) reads past the cache. Errors name the file. */
 kv_status kv_table_iter(struct kv_table *table, bool use_cache, struct kv_iter **iter,
                         struct kv_err *err);
 
@@ -106,10 +106,11 @@ kv_status kv_table_rescue(const struct kv_table *table, uint32_t number, uint8_t
 ** index answers. The first fault is the error; *digest (may be NULL) is the sum of all entries. */
 kv_status kv_table_verify(struct kv_table *table, struct kv_digest *digest, struct kv_err *err);
 /* The same in steps of one block. After a failure only free. The digest is whole when it is done; the bytes
-** are those of keys and values so far. */
+** are those of keys and values so far. Without `checksums` those of the blocks are not looked at; the digest is
+** as good. */
 struct kv_table_verifier;
-kv_status kv_table_verifier_new(struct kv_table *table, struct kv_table_verifier **verifier,
-                                struct kv_err *err);
+kv_status kv_table_verifier_new(struct kv_table *table, bool checksums,
+                                struct kv_table_verifier **verifier, struct kv_err *err);
 kv_status kv_table_verifier_step(struct kv_table_verifier *verifier, bool *done,
                                  struct kv_err *err);
 const struct kv_digest *kv_table_verifier_digest(const struct kv_table_verifier *verifier);

@@ -32,19 +32,19 @@ struct kv_table {
   struct kv_table_parts parts;
 };
 
-/* Reads and verifies footer, filter, fences and properties of a file of `file_size` bytes. */
-kv_status kv_table_parts_load(struct kv_table_parts *parts, struct kv_open_file *file,
-                              uint64_t file_size, const struct kv_table_place *place,
-                              const struct kv_comparator *comparator, struct kv_err *err);
+/* Reads footer, filter, fences and properties of the table's file, and verifies them: the footer, which says
+** what file it is, always, the rest when asked to. */
+kv_status kv_table_parts_load(struct kv_table_parts *parts, const struct kv_table *table,
+                              bool verify, struct kv_err *err);
 void kv_table_parts_release(struct kv_table_parts *parts);
 
 /* A stored data block that was read for the cache becomes a pinned entry: verified as the cache says,
 ** counted, decompressed, parsed. Takes `stored` (from kv_alloc) in any case. */
 kv_status kv_table_adopt(const struct kv_table *table, uint32_t block, uint8_t *stored,
                          struct kv_cache_entry **entry, struct kv_err *err);
-/* Reads one data block past the cache, always verified; *bytes from kv_alloc. */
-kv_status kv_table_read_block(const struct kv_table *table, uint32_t block, uint8_t **bytes,
-                              size_t *size, struct kv_err *err);
+/* Reads one data block past the cache; *bytes from kv_alloc. */
+kv_status kv_table_read_block(const struct kv_table *table, uint32_t block, bool verify,
+                              uint8_t **bytes, size_t *size, struct kv_err *err);
 /* The cached block, pinned and counted as hit or miss; NULL when it is not there. */
 struct kv_cache_entry *kv_table_cached(const struct kv_table *table, uint32_t block);
 /* One data block through the cache, pinned. */

@@ -36,7 +36,8 @@ static kv_status load_parsed(struct table_iter *iter, uint32_t block, struct kv_
     if (!status) *parsed = kv_table_block(iter->table, iter->entry);
   } else {
     size_t size;
-    status = kv_table_read_block(iter->table, block, &iter->bytes, &size, err);
+    status = kv_table_read_block(iter->table, block, kv_cache_verifies_merges(iter->table->cache),
+                                 &iter->bytes, &size, err);
     if (!status)
       status = kv_table_parse(iter->table, block, kv_slice_of(iter->bytes, size), parsed, err);
   }

@@ -48,7 +48,7 @@ kv_status kv_table_rescue(const struct kv_table *table, uint32_t number, uint8_t
                           struct kv_block *block, uint64_t *entries, struct kv_err *err) {
   size_t size;
   struct kv_err inner;
-  kv_status status = kv_table_read_block(table, number, bytes, &size, err);
+  kv_status status = kv_table_read_block(table, number, true, bytes, &size, err);
   if (status) return status;
   struct kv_stretch stretch = kv_table_stretch(table, number);
   struct kv_block_cursor cursor;

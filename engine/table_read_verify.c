@@ -12,7 +12,8 @@
 /* What the entries read so far add up to. */
 struct kv_table_verifier {
   const struct kv_table *table;
-  uint32_t next; /* block */
+  bool checksums; /* are looked at */
+  uint32_t next;  /* block */
   struct kv_buf last_key;
   struct kv_block_cursor cursor;
   struct kv_digest digest;
@@ -106,7 +107,8 @@ static kv_status check_entries(struct kv_table_verifier *verify, uint32_t block,
 static kv_status check_block(struct kv_table_verifier *verify, uint32_t block, struct kv_err *err) {
   uint8_t *bytes;
   size_t size;
-  kv_status status = kv_table_read_block(verify->table, block, &bytes, &size, err);
+  kv_status status =
+      kv_table_read_block(verify->table, block, verify->checksums, &bytes, &size, err);
   if (status) return status;
   struct kv_block parsed;
   status = kv_table_parse(verify->table, block, kv_slice_of(bytes, size), &parsed, err);
@@ -141,10 +143,9 @@ static kv_status check_totals(const struct kv_table_verifier *verify, struct kv_
 }
 
 /* Footer, filter, fences and properties as they are on disk now. */
-static kv_status check_parts(const struct kv_table *table, struct kv_err *err) {
+static kv_status check_parts(const struct kv_table *table, bool checksums, struct kv_err *err) {
   struct kv_table_parts parts;
-  kv_status status = kv_table_parts_load(&parts, table->file, table->info.bytes, &table->place,
-                                         table->comparator, err);
+  kv_status status = kv_table_parts_load(&parts, table, checksums, err);
   if (status) return status;
   bool same = parts.footer.checksum == table->parts.footer.checksum;
   kv_table_parts_release(&parts);
@@ -154,14 +155,15 @@ static kv_status check_parts(const struct kv_table *table, struct kv_err *err) {
 
 /* ---- In pieces */
 
-kv_status kv_table_verifier_new(struct kv_table *table, struct kv_table_verifier **verifier,
-                                struct kv_err *err) {
+kv_status kv_table_verifier_new(struct kv_table *table, bool checksums,
+                                struct kv_table_verifier **verifier, struct kv_err *err) {
   struct kv_table_verifier *made = kv_alloc_zero(1, sizeof *made);
   if (!made) return kv_fail_nomem(err);
   made->table = table;
+  made->checksums = checksums;
   kv_buf_init(&made->last_key);
   kv_block_cursor_init(&made->cursor);
-  kv_status status = check_parts(table, err);
+  kv_status status = check_parts(table, checksums, err);
   if (status == KV_OK)
     *verifier = made;
   else
@@ -195,7 +197,7 @@ void kv_table_verifier_free(struct kv_table_verifier *verifier) {
 kv_status kv_table_verify(struct kv_table *table, struct kv_digest *digest, struct kv_err *err) {
   struct kv_table_verifier *verifier = NULL;
   bool done = false;
-  kv_status status = kv_table_verifier_new(table, &verifier, err);
+  kv_status status = kv_table_verifier_new(table, true, &verifier, err);
   while (status == KV_OK && !done) status = kv_table_verifier_step(verifier, &done, err);
   if (status == KV_OK && digest) *digest = verifier->digest;
   kv_table_verifier_free(verifier);

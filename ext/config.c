@@ -66,23 +66,28 @@ static void get_batch_bytes(struct kv_cache *cache, sqlite3_context *context) {
   sqlite3_result_int64(context, (sqlite3_int64)colfam_batch_bytes());
 }
 
+static const char *const verify_words[] = {
+    [KV_VERIFY_ALL] = "on", [KV_VERIFY_MERGES] = "merges", [KV_VERIFY_NONE] = "off"};
+
 static bool set_verify(struct kv_cache *cache, sqlite3_value *value) {
   const char *word = (const char *)sqlite3_value_text(value);
-  bool on = word && sqlite3_stricmp(word, "on") == 0;
-  if (!word || (!on && sqlite3_stricmp(word, "off") != 0)) return false;
-  kv_cache_set_verify(cache, on);
-  return true;
+  for (int i = KV_VERIFY_ALL; word && i <= KV_VERIFY_NONE; i++) {
+    if (sqlite3_stricmp(word, verify_words[i]) != 0) continue;
+    kv_cache_set_verify(cache, (enum kv_verify)i);
+    return true;
+  }
+  return false;
 }
 
 static void get_verify(struct kv_cache *cache, sqlite3_context *context) {
-  sqlite3_result_text(context, kv_cache_verifies(cache) ? "on" : "off", -1, SQLITE_STATIC);
+  sqlite3_result_text(context, verify_words[kv_cache_verify(cache)], -1, SQLITE_STATIC);
 }
 
 static const struct setting settings[] = {
     {"cache_bytes", "0 to 1099511627776", set_cache_bytes, get_cache_bytes},
     {"threads", "0 and 1", set_threads, get_threads},
     {"batch_bytes", "4096 to 1099511627776", set_batch_bytes, get_batch_bytes},
-    {"verify_checksums", "on and off", set_verify, get_verify},
+    {"verify_checksums", "on, merges and off", set_verify, get_verify},
 };
 enum { SETTING_COUNT = sizeof settings / sizeof *settings };
 

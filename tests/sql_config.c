@@ -87,9 +87,10 @@ START_TEST(wrong_names_and_values) {
        "setting batch_bytes cannot be '4095': allowed are 4096 to 1099511627776"},
       {"('batch_bytes', -9223372036854775808)", "allowed are 4096 to"},
       {"('batch_bytes', 1099511627777)", "allowed are 4096 to"},
-      {"('verify_checksums', 1)", "setting verify_checksums cannot be '1': allowed are on and off"},
-      {"('verify_checksums', NULL)", "allowed are on and off"},
-      {"('verify_checksums', '')", "allowed are on and off"},
+      {"('verify_checksums', 1)",
+       "setting verify_checksums cannot be '1': allowed are on, merges and off"},
+      {"('verify_checksums', NULL)", "allowed are on, merges and off"},
+      {"('verify_checksums', '')", "allowed are on, merges and off"},
   };
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
     char *sql = sqlite3_mprintf("SELECT colfam_config%s", calls[i].call);
@@ -180,14 +181,33 @@ static void damage_row(void) {
   close(file);
 }
 
+/* Nobody looks but the check, and what is written on has a right checksum. */
+START_TEST(damage_is_seen_by_check_alone_while_off) {
+  make_table();
+  damage_row();
+  close_database();
+  open_database();
+  sql_ok(db, "SELECT colfam_config('verify_checksums', 'off')");
+  sql_rows(db, "SELECT v + 0 FROM t WHERE k = 500", "507");
+  sql_rows(db, "SELECT count(*) > 0 FROM colfam_check('t') WHERE text LIKE '%bad checksum%'", "1");
+  sql_ok(db, "INSERT INTO t VALUES(2000, 'x')");
+  sqlite3_int64 checked = counter("checksums");
+  sql_ok(db, "INSERT INTO t(t) VALUES('compact')");
+  ck_assert_int_eq(counter("checksums"), checked);
+  sql_ok(db, "SELECT colfam_config('verify_checksums', 'on')");
+  sql_rows(db, "SELECT v + 0 FROM t WHERE k = 500", "507");
+  sql_rows(db, "SELECT count(*) FROM colfam_check('t') WHERE severity = 'error'", "0");
+}
+END_TEST
+
 /* What a SELECT then gives is what is there; nothing is written on from it, and the check tells. */
-START_TEST(damage_is_seen_by_check_and_compaction_while_off) {
+START_TEST(damage_is_seen_by_check_and_compaction_without_those_of_reads) {
   make_table();
   damage_row();
   close_database();
   open_database();
   sql_fails(db, "SELECT v + 0 FROM t WHERE k = 500", SQLITE_CORRUPT_VTAB, "bad checksum");
-  sql_ok(db, "SELECT colfam_config('verify_checksums', 'off')");
+  sql_ok(db, "SELECT colfam_config('verify_checksums', 'merges')");
   sql_rows(db, "SELECT v + 0 FROM t WHERE k = 500", "507");
   sql_rows(db, "SELECT count(*) > 0 FROM colfam_check('t') WHERE text LIKE '%bad checksum%'", "1");
   sql_ok(db, "INSERT INTO t VALUES(2000, 'x')");
@@ -223,7 +243,8 @@ int main(void) {
   tcase_add_test(tc, cache_of_nothing_reads_every_block_again);
   tcase_add_test(tc, cursor_goes_on_when_the_cache_shrinks_under_it);
   tcase_add_test(tc, checksums_are_skipped_on_load_only_while_off);
-  tcase_add_test(tc, damage_is_seen_by_check_and_compaction_while_off);
+  tcase_add_test(tc, damage_is_seen_by_check_alone_while_off);
+  tcase_add_test(tc, damage_is_seen_by_check_and_compaction_without_those_of_reads);
   tcase_add_test(tc, not_for_views_and_triggers);
   suite_add_tcase(suite, tc);
   return harness_run(suite);

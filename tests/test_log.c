@@ -12,7 +12,7 @@ static void setup(void) {
   harness_seed(&random_numbers, 1);
   memset(&the_stats, 0, sizeof the_stats);
   memset(&the_line, 0, sizeof the_line);
-  ck_assert_int_eq(kv_log_new(uuid, NULL, &the_stats, &the_log, NULL), KV_OK);
+  ck_assert_int_eq(kv_log_new(uuid, NULL, NULL, &the_stats, &the_log, NULL), KV_OK);
 }
 
 static void teardown(void) {
@@ -481,7 +481,7 @@ START_TEST(new_log_without_memory_leaves_nothing) {
   struct kv_log *log;
   for (uint64_t nth = 1; nth <= 2; nth++) {
     kv_mem_fail_nth(nth, 0);
-    ck_assert_int_eq(kv_log_new(uuid, NULL, NULL, &log, NULL), KV_NOMEM);
+    ck_assert_int_eq(kv_log_new(uuid, NULL, NULL, NULL, &log, NULL), KV_NOMEM);
     kv_mem_fail_nth(0, 0);
   }
   kv_log_free(NULL);

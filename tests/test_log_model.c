@@ -146,7 +146,7 @@ START_TEST(random_histories_show_each_snapshot_its_own_rows) {
   harness_seed(&random_numbers, seed);
   memset(&world, 0, sizeof world);
   world.gen = 1;
-  ck_assert_int_eq(kv_log_new(uuid, NULL, &world.stats, &world.log, NULL), KV_OK);
+  ck_assert_int_eq(kv_log_new(uuid, NULL, NULL, &world.stats, &world.log, NULL), KV_OK);
   for (int i = 0; i < STEPS; i++) step(&world);
   kv_log_free(world.log);
   for (int i = 0; i < HELD; i++) {
@@ -216,7 +216,7 @@ START_TEST(threads_share_one_memory) {
   static struct shared shared;
   harness_seed(&random_numbers, harness_seed_env(9));
   pthread_mutex_init(&shared.write_lock, NULL);
-  ck_assert_int_eq(kv_log_new(uuid, NULL, NULL, &shared.log, NULL), KV_OK);
+  ck_assert_int_eq(kv_log_new(uuid, NULL, NULL, NULL, &shared.log, NULL), KV_OK);
   pthread_t threads[THREADS];
   for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work, &shared);
   for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);

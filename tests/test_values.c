@@ -610,7 +610,7 @@ START_TEST(checksums_are_looked_at_unless_switched_off) {
   put_many(0, 10, 0, 3000);
   for (int verify = 1; verify >= 0; verify--) {
     store_reopen(&store);
-    kv_cache_set_verify(store.cache, verify);
+    kv_cache_set_verify(store.cache, verify ? KV_VERIFY_ALL : KV_VERIFY_NONE);
     for (int i = 0; i < 10; i++) expect_value(i, 0, 3000);
     uint64_t checked_blocks = store_stat(&store, KV_STAT_CHECKSUMS);
     uint64_t skipped = store_stat(&store, KV_STAT_CHECKSUMS_SKIPPED);
