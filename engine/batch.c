@@ -114,9 +114,9 @@ void kv_batch_count_rows(struct kv_batch *batch, const bool *found) {
 
 enum kv_batch_answer kv_batch_get(const struct kv_batch *batch, struct kv_slice key, uint64_t hash,
                                   struct kv_slice *value) {
-  uint32_t place = kv_entries_find(&batch->entries, key, kv_entry_tag(hash));
+  struct kv_entry entry;
+  uint32_t place = kv_entries_find(&batch->entries, key, kv_entry_tag(hash), &entry);
   if (place == KV_PLACE_NONE) return KV_BATCH_NONE;
-  struct kv_entry entry = kv_entries_at(&batch->entries, place);
   if (value) *value = entry.value;
   return entry.deleted ? KV_BATCH_DELETED : KV_BATCH_PUT;
 }

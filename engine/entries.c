@@ -32,18 +32,21 @@ static size_t entry_bytes(const uint8_t *at, const struct kv_entry *entry) {
   return (size_t)(entry->value.data - at) + entry->value.size;
 }
 
-/* The slot of a key, or NULL. */
+/* The slot of a key and its newest entry, or NULL. */
 static uint32_t *find_slot(const struct kv_entries *entries, struct kv_slice key, uint32_t tag,
-                           struct kv_slots_walk *walk) {
+                           struct kv_slots_walk *walk, struct kv_entry *entry) {
   uint32_t *slot = kv_slots_first(&entries->slots, tag, walk);
-  while (slot && !kv_slice_equal(kv_entries_at(entries, *slot).key, key))
-    slot = kv_slots_next(walk);
+  for (; slot; slot = kv_slots_next(walk)) {
+    *entry = kv_entries_at(entries, *slot);
+    if (kv_slice_equal(entry->key, key)) break;
+  }
   return slot;
 }
 
-uint32_t kv_entries_find(const struct kv_entries *entries, struct kv_slice key, uint32_t tag) {
+uint32_t kv_entries_find(const struct kv_entries *entries, struct kv_slice key, uint32_t tag,
+                         struct kv_entry *entry) {
   struct kv_slots_walk walk;
-  const uint32_t *slot = find_slot(entries, key, tag, &walk);
+  const uint32_t *slot = find_slot(entries, key, tag, &walk, entry);
   return slot ? *slot : KV_PLACE_NONE;
 }
 
@@ -83,32 +86,27 @@ static kv_status add_entry(struct kv_entries *entries, struct kv_slice key, stru
   return KV_OK;
 }
 
-static void count_push(struct kv_entries *entries, struct kv_slice key, struct kv_slice value,
-                       uint32_t older) {
-  entries->count++;
-  entries->live_bytes += key.size + value.size;
-  if (!older)
-    entries->live++;
-  else
-    entries->live_bytes -= key.size + kv_entries_at(entries, older).value.size;
-}
-
 kv_status kv_entries_push(struct kv_entries *entries, uint64_t hash, struct kv_slice key,
                           struct kv_slice value, bool deleted, bool *replaced, struct kv_err *err) {
   struct kv_slots_walk walk;
+  struct kv_entry before;
   uint32_t tag = kv_entry_tag(hash), mark = entries->places.end, place;
-  uint32_t *slot = find_slot(entries, key, tag, &walk);
-  uint32_t older = slot ? *slot : KV_PLACE_NONE;
-  kv_status status = add_entry(entries, key, value, deleted, older, &place, err);
+  uint32_t *slot = find_slot(entries, key, tag, &walk, &before);
+  kv_status status =
+      add_entry(entries, key, value, deleted, slot ? *slot : KV_PLACE_NONE, &place, err);
   if (status) return status;
+  *replaced = slot != NULL;
   if (slot) {
     *slot = place;
-  } else if (!kv_slots_insert(&entries->slots, tag, place)) {
+    entries->live_bytes += value.size - before.value.size;
+  } else if (kv_slots_insert(&entries->slots, tag, place)) {
+    entries->live++;
+    entries->live_bytes += key.size + value.size;
+  } else {
     kv_places_rewind(&entries->places, mark);
     return kv_fail_nomem(err);
   }
-  count_push(entries, key, value, older);
-  *replaced = slot != NULL;
+  entries->count++;
   return KV_OK;
 }
 
@@ -144,8 +142,9 @@ struct kv_entries_mark kv_entries_mark(const struct kv_entries *entries) {
 static void unlink_entry(struct kv_entries *entries, const struct kv_entry *entry, uint32_t mark) {
   if (entry->older >= mark || !entries->slots.directory) return;
   struct kv_slots_walk walk;
+  struct kv_entry newest;
   uint32_t tag = kv_entry_tag(entries->hash(entry->key));
-  uint32_t *slot = find_slot(entries, entry->key, tag, &walk);
+  uint32_t *slot = find_slot(entries, entry->key, tag, &walk, &newest);
   if (entry->older)
     *slot = entry->older;
   else

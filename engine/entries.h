@@ -83,8 +83,9 @@ void kv_entries_init(struct kv_entries *entries);
 void kv_entries_release(struct kv_entries *entries);
 size_t kv_entries_bytes(const struct kv_entries *entries); /* heap memory */
 
-/* The place of a key's newest entry, or KV_PLACE_NONE. */
-uint32_t kv_entries_find(const struct kv_entries *entries, struct kv_slice key, uint32_t tag);
+/* The place of a key's newest entry, and what it is, or KV_PLACE_NONE. */
+uint32_t kv_entries_find(const struct kv_entries *entries, struct kv_slice key, uint32_t tag,
+                         struct kv_entry *entry);
 static inline struct kv_entry kv_entries_at(const struct kv_entries *entries, uint32_t place) {
   return kv_entry_read(kv_place_at(&entries->places, place));
 }

@@ -160,12 +160,12 @@ static bool in_stretch(const struct kv_entries *entries, struct stretch stretch,
 
 enum kv_batch_answer kv_memtable_get(struct kv_memtable *table, struct kv_window window,
                                      struct kv_slice key, uint64_t hash, struct kv_slice *value) {
+  struct kv_entry entry;
   kv_mutex_lock(table->mutex);
-  uint32_t place = kv_entries_find(&table->entries, key, kv_entry_tag(hash));
+  uint32_t place = kv_entries_find(&table->entries, key, kv_entry_tag(hash), &entry);
   struct stretch stretch = stretch_of(table, window);
   kv_mutex_unlock(table->mutex);
   if (place == KV_PLACE_NONE) return KV_BATCH_NONE;
-  struct kv_entry entry = kv_entries_at(&table->entries, place);
   if (!in_stretch(&table->entries, stretch, place, &entry)) return KV_BATCH_NONE;
   if (value) *value = entry.value;
   return entry.deleted ? KV_BATCH_DELETED : KV_BATCH_PUT;

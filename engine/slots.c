@@ -2,8 +2,8 @@
 **
 ** Extendible hashing. A directory of 2^depth places, chosen by the high bits of a tag, leads to segments; a
 ** segment is an open-addressing table of buckets with linear probing from bucket to bucket, at most 85 %
-** full. A full one first grows (2 to 64 buckets by doubling, to 96 by steps of 16, which keeps the load above
-** 60 %: about 11 bytes a key), then splits in two by the next bit of the tag. So an insertion never moves
+** full. A full one first grows (2 to 64 buckets by doubling, then to 96, which keeps the load above
+** 56 %: about 11 bytes a key), then splits in two by the next bit of the tag. So an insertion never moves
 ** more than one segment's slots, and there is no rehash of the whole. The directory doubles by copying, a
 ** place for some 300 keys.
 **
@@ -21,17 +21,16 @@
 
 #define BUCKETS_FIRST 2u
 #define BUCKETS_DOUBLE_MAX 64u /* by doubling up to here, */
-#define BUCKETS_STEP 16u       /* by steps of this up to */
-#define BUCKETS_SPLIT 96u      /* here, where a segment splits into two of BUCKETS_DOUBLE_MAX */
-#define KEYS_PER_PLACE 128u    /* the directory does not double with fewer keys a place */
+#define BUCKETS_SPLIT 96u /* then to here, where a segment splits into two of BUCKETS_DOUBLE_MAX */
+#define BUCKETS_MAX (1u << 26)
+#define KEYS_PER_PLACE 128u /* the directory does not double with fewer keys a place */
 #define DEPTH_MAX 31u
 #define LINE ((size_t)64)
 
-/* Ends where the buckets begin. */
+/* Ends where the buckets begin; as large as the heap's alignment. */
 struct head {
-  uint32_t used;   /* slots */
-  uint32_t offset; /* bytes from the heap block's start to the buckets */
-  uint64_t unused; /* keeps it as large as the heap's alignment */
+  uint64_t offset; /* bytes from the heap block's start to the buckets */
+  uint64_t unused;
 };
 
 /* ---- Segments */
@@ -49,8 +48,8 @@ static bool segment_new(struct kv_slots *slots, uint32_t size, uint32_t depth,
   uint8_t *block = kv_alloc_zero(1, segment_bytes(size));
   if (!block) return false;
   size_t offset = LINE - (uintptr_t)block % LINE;
-  *segment = (struct kv_slots_segment){(void *)(block + offset), size, depth};
-  head_of(segment)->offset = (uint32_t)offset;
+  *segment = (struct kv_slots_segment){(void *)(block + offset), size, depth, 0};
+  head_of(segment)->offset = offset;
   slots->bytes += segment_bytes(size);
   return true;
 }
@@ -85,20 +84,22 @@ static bool is_full(const struct kv_slots_bucket *bucket) {
   return bucket->places[KV_SLOTS_PER_BUCKET - 1] != 0;
 }
 
+/* By halves: what is used is in front. */
 static unsigned count_used(const struct kv_slots_bucket *bucket) {
-  unsigned used = 0;
-  while (used < KV_SLOTS_PER_BUCKET && bucket->places[used]) used++;
-  return used;
+  if (is_full(bucket)) return KV_SLOTS_PER_BUCKET;
+  unsigned used = bucket->places[3] ? 4 : 0;
+  used += bucket->places[used + 1] ? 2 : 0;
+  return used + (bucket->places[used] != 0);
 }
 
-static void segment_insert(const struct kv_slots_segment *segment, uint32_t tag, uint32_t place) {
+static void segment_insert(struct kv_slots_segment *segment, uint32_t tag, uint32_t place) {
   uint32_t at = home(segment, tag);
   while (is_full(&segment->buckets[at])) at = after(segment, at);
   struct kv_slots_bucket *bucket = &segment->buckets[at];
   unsigned slot = count_used(bucket);
   bucket->tags[slot] = tag;
   bucket->places[slot] = place;
-  head_of(segment)->used++;
+  segment->used++;
 }
 
 /* The slot of a bucket whose search has passed through `gap`, or KV_SLOTS_PER_BUCKET. */
@@ -135,7 +136,6 @@ static void segment_remove(const struct kv_slots_segment *segment, uint32_t gap,
     take_out(from, slot);
     gap = at;
   }
-  head_of(segment)->used--;
 }
 
 /* ---- Directory */
@@ -146,6 +146,13 @@ static size_t directory_index(const struct kv_slots *slots, uint32_t tag) {
 
 static struct kv_slots_segment *segment_of(const struct kv_slots *slots, uint32_t tag) {
   return &slots->directory[directory_index(slots, tag)];
+}
+
+/* The one of the directory's copies that counts. */
+static struct kv_slots_segment *counting(const struct kv_slots *slots, uint32_t tag) {
+  size_t index = directory_index(slots, tag);
+  size_t copies = (size_t)1 << (slots->depth - slots->directory[index].depth);
+  return &slots->directory[index & ~(copies - 1)];
 }
 
 static bool make_directory(struct kv_slots *slots) {
@@ -178,13 +185,9 @@ static bool goes_up(const struct kv_slots_segment *high, uint32_t tag) {
 }
 
 /* Puts `low` (and `high`, its sibling by one more bit, or NULL) where the tag's segment stood, and frees it. */
-static void replace_segment(struct kv_slots *slots, uint32_t tag,
-                            const struct kv_slots_segment *low,
-                            const struct kv_slots_segment *high) {
-  struct kv_slots_segment old = *segment_of(slots, tag);
-  size_t span = (size_t)1 << (slots->depth - old.depth);
-  struct kv_slots_segment *places = slots->directory + (directory_index(slots, tag) & ~(span - 1));
-  for (size_t i = 0; i < span; i++) places[i] = high && i >= span / 2 ? *high : *low;
+static void replace_segment(struct kv_slots *slots, uint32_t tag, struct kv_slots_segment *low,
+                            struct kv_slots_segment *high) {
+  struct kv_slots_segment *places = counting(slots, tag), old = *places;
   for (uint32_t at = 0; at < old.size; at++) {
     const struct kv_slots_bucket *bucket = &old.buckets[at];
     for (unsigned i = 0; i < KV_SLOTS_PER_BUCKET && bucket->places[i]; i++) {
@@ -192,16 +195,18 @@ static void replace_segment(struct kv_slots *slots, uint32_t tag,
       segment_insert(up ? high : low, bucket->tags[i], bucket->places[i]);
     }
   }
-  slots->moved += head_of(&old)->used;
+  size_t copies = (size_t)1 << (slots->depth - old.depth);
+  for (size_t i = 0; i < copies; i++) places[i] = high && i >= copies / 2 ? *high : *low;
+  slots->moved += old.used;
   segment_free(slots, &old);
 }
 
 static bool grow_segment(struct kv_slots *slots, uint32_t tag) {
-  struct kv_slots_segment old = *segment_of(slots, tag), large;
-  bool stepwise = old.size >= BUCKETS_DOUBLE_MAX && old.size < BUCKETS_SPLIT;
-  if (old.size > UINT32_MAX / 2 / KV_SLOTS_PER_BUCKET) return false;
-  uint32_t size = stepwise ? old.size + BUCKETS_STEP : old.size * 2;
-  if (!segment_new(slots, size, old.depth, &large)) return false;
+  const struct kv_slots_segment *old = counting(slots, tag);
+  struct kv_slots_segment large;
+  if (old->size >= BUCKETS_MAX) return false;
+  uint32_t size = old->size == BUCKETS_DOUBLE_MAX ? BUCKETS_SPLIT : old->size * 2;
+  if (!segment_new(slots, size, old->depth, &large)) return false;
   replace_segment(slots, tag, &large, NULL);
   return true;
 }
@@ -209,19 +214,19 @@ static bool grow_segment(struct kv_slots *slots, uint32_t tag) {
 /* Buckets for a half with `used` slots: a split can be uneven. */
 static uint32_t size_for(uint32_t used) {
   uint32_t size = BUCKETS_DOUBLE_MAX;
-  while (!has_room(used, size)) size += BUCKETS_STEP;
+  while (!has_room(used, size)) size += BUCKETS_SPLIT - BUCKETS_DOUBLE_MAX;
   return size;
 }
 
 static bool split_segment(struct kv_slots *slots, uint32_t tag) {
-  const struct kv_slots_segment *old = segment_of(slots, tag);
-  struct kv_slots_segment low, high = {NULL, 0, old->depth + 1};
+  const struct kv_slots_segment *old = counting(slots, tag);
+  struct kv_slots_segment low, high = {NULL, 0, (old->depth + 1) & 31, 0};
   uint32_t up = 0;
   for (uint32_t at = 0; at < old->size; at++) {
     for (unsigned i = 0; i < KV_SLOTS_PER_BUCKET && old->buckets[at].places[i]; i++)
       up += goes_up(&high, old->buckets[at].tags[i]);
   }
-  if (!segment_new(slots, size_for(head_of(old)->used - up), high.depth, &low)) return false;
+  if (!segment_new(slots, size_for(old->used - up), high.depth, &low)) return false;
   if (!segment_new(slots, size_for(up), high.depth, &high)) {
     segment_free(slots, &low);
     return false;
@@ -230,17 +235,17 @@ static bool split_segment(struct kv_slots *slots, uint32_t tag) {
   return true;
 }
 
-/* Room for one more slot in the segment of a tag. */
-static bool make_room(struct kv_slots *slots, uint32_t tag) {
+/* The segment of a tag, with room for one more slot; NULL without memory. */
+static struct kv_slots_segment *make_room(struct kv_slots *slots, uint32_t tag) {
   for (;;) {
-    const struct kv_slots_segment *segment = segment_of(slots, tag);
-    if (has_room(head_of(segment)->used, segment->size)) return true;
+    struct kv_slots_segment *segment = counting(slots, tag);
+    if (has_room(segment->used, segment->size)) return segment;
     bool may_split = segment->size >= BUCKETS_SPLIT;
     if (may_split && segment->depth == slots->depth) {
       may_split = slots->depth < DEPTH_MAX && slots->used >> slots->depth >= KEYS_PER_PLACE;
-      if (may_split && !double_directory(slots)) return false;
+      if (may_split && !double_directory(slots)) return NULL;
     }
-    if (!(may_split ? split_segment(slots, tag) : grow_segment(slots, tag))) return false;
+    if (!(may_split ? split_segment(slots, tag) : grow_segment(slots, tag))) return NULL;
   }
 }
 
@@ -264,6 +269,7 @@ void kv_slots_release(struct kv_slots *slots) {
 /* Bits of the slots with a tag; empty ones may be among them. */
 static unsigned match(const struct kv_slots_bucket *bucket, uint32_t tag) {
   unsigned hits = 0;
+#pragma GCC unroll 8
   for (unsigned i = 0; i < KV_SLOTS_PER_BUCKET; i++)
     hits |= (unsigned)(bucket->tags[i] == tag) << i;
   return hits;
@@ -294,8 +300,9 @@ uint32_t *kv_slots_first(const struct kv_slots *slots, uint32_t tag, struct kv_s
 
 bool kv_slots_insert(struct kv_slots *slots, uint32_t tag, uint32_t place) {
   slots->moved = 0;
-  if (!make_directory(slots) || !make_room(slots, tag)) return false;
-  segment_insert(segment_of(slots, tag), tag, place);
+  struct kv_slots_segment *segment = make_directory(slots) ? make_room(slots, tag) : NULL;
+  if (!segment) return false;
+  segment_insert(segment, tag, place);
   slots->used++;
   return true;
 }
@@ -303,6 +310,7 @@ bool kv_slots_insert(struct kv_slots *slots, uint32_t tag, uint32_t place) {
 void kv_slots_remove(struct kv_slots *slots, const struct kv_slots_walk *walk, uint32_t *slot) {
   const struct kv_slots_bucket *bucket = &walk->segment.buckets[walk->bucket];
   segment_remove(&walk->segment, walk->bucket, (unsigned)(slot - bucket->places));
+  counting(slots, walk->tag)->used--;
   slots->used--;
 }
 

@@ -19,14 +19,15 @@ struct kv_slots_bucket {
 /* Here and not behind a pointer, so that a look-up loads nothing else before its bucket. */
 struct kv_slots_segment {
   struct kv_slots_bucket *buckets; /* aligned to a cache line */
-  uint32_t size;                   /* buckets */
-  uint32_t depth;                  /* high tag bits that all its tags share */
+  uint32_t size : 27;              /* buckets */
+  uint32_t depth : 5;              /* high tag bits that all its tags share */
+  uint32_t used;                   /* slots; kept in the first of the directory's copies only */
 };
 
 struct kv_slots {
   struct kv_slots_segment *directory; /* NULL while empty */
   uint32_t depth;                     /* the directory has 2^depth segments, some of them equal */
-  uint32_t used;                      /* slots */
+  uint32_t used;                      /* slots of all */
   size_t bytes;                       /* heap memory */
   size_t moved;                       /* for tests: slots moved by the last insertion */
 };

@@ -38,7 +38,10 @@ static kv_status push(struct kv_entries *entries, uint64_t number, uint32_t tag)
 }
 
 static uint32_t find(const struct kv_entries *entries, uint64_t number, uint32_t tag) {
-  return kv_entries_find(entries, number_key(&number), tag);
+  struct kv_entry entry;
+  uint32_t place = kv_entries_find(entries, number_key(&number), tag, &entry);
+  if (place != KV_PLACE_NONE) must(kv_slice_equal(entry.key, number_key(&number)));
+  return place;
 }
 
 static uint32_t good_tag(uint64_t number) {
@@ -85,9 +88,9 @@ END_TEST
 
 static void expect_entry(struct kv_entries *entries, struct kv_slice key, struct kv_slice value,
                          bool deleted, uint32_t older) {
-  uint32_t place = kv_entries_find(entries, key, kv_entry_tag(kv_hash_key(key)));
+  struct kv_entry entry;
+  uint32_t place = kv_entries_find(entries, key, kv_entry_tag(kv_hash_key(key)), &entry);
   ck_assert_uint_ne(place, KV_PLACE_NONE);
-  struct kv_entry entry = kv_entries_at(entries, place);
   ck_assert(kv_slice_equal(entry.key, key));
   ck_assert(kv_slice_equal(entry.value, value));
   ck_assert_int_eq(entry.deleted, deleted);
@@ -107,6 +110,7 @@ START_TEST(entries_read_as_they_were_pushed) {
     struct kv_slice key = {bytes, key_sizes[k]}, none = {NULL, 0};
     uint64_t hash = kv_hash_key(key);
     uint32_t older = KV_PLACE_NONE;
+    struct kv_entry found;
     for (size_t v = 0; v < 7; v++) {
       struct kv_slice value = {bytes + 1, value_sizes[v]};
       bool replaced;
@@ -114,10 +118,10 @@ START_TEST(entries_read_as_they_were_pushed) {
       must(kv_entries_push(&entries, hash, key, value, false, &replaced, NULL) == KV_OK);
       ck_assert_int_eq(replaced, older != KV_PLACE_NONE);
       expect_entry(&entries, key, value, false, older);
-      older = kv_entries_find(&entries, key, kv_entry_tag(hash));
+      older = kv_entries_find(&entries, key, kv_entry_tag(hash), &found);
       must(kv_entries_push(&entries, hash, key, none, true, &replaced, NULL) == KV_OK);
       expect_entry(&entries, key, none, true, older);
-      older = kv_entries_find(&entries, key, kv_entry_tag(hash));
+      older = kv_entries_find(&entries, key, kv_entry_tag(hash), &found);
     }
     ck_assert_uint_eq(entries.live, k + 1);
   }
