@@ -66,38 +66,47 @@ static kv_status check_sizes(struct kv_slice key, struct kv_slice value, struct 
 }
 
 static kv_status write_entry(struct kv_batch *batch, struct kv_slice key, struct kv_slice value,
-                             bool deleted, int rows_delta, struct kv_err *err) {
+                             bool deleted, enum kv_entry_before *before, struct kv_err *err) {
   kv_status status = check_sizes(key, value, err);
   if (status) return status;
-  bool replaced;
-  status = kv_entries_push(&batch->entries, kv_hash_key(key), key, value, deleted, &replaced, err);
+  status = kv_entries_push(&batch->entries, kv_hash_key(key), key, value, deleted, before, err);
   if (status) return status;
-  batch->rows_delta += rows_delta;
   batch->version++;
   count_stat(batch, deleted ? KV_STAT_BATCH_DELETES : KV_STAT_BATCH_PUTS);
-  if (replaced) count_stat(batch, KV_STAT_BATCH_OVERWRITES);
+  if (*before != KV_ENTRY_NEW) count_stat(batch, KV_STAT_BATCH_OVERWRITES);
   return KV_OK;
 }
 
 kv_status kv_batch_put(struct kv_batch *batch, struct kv_slice key, struct kv_slice value,
                        int rows_delta, struct kv_err *err) {
-  return write_entry(batch, key, value, false, rows_delta, err);
+  enum kv_entry_before before;
+  kv_status status = write_entry(batch, key, value, false, &before, err);
+  if (!status) batch->rows_delta += rows_delta;
+  return status;
 }
 
 kv_status kv_batch_delete(struct kv_batch *batch, struct kv_slice key, int rows_delta,
                           struct kv_err *err) {
-  return write_entry(batch, key, (struct kv_slice){NULL, 0}, true, rows_delta, err);
+  enum kv_entry_before before;
+  kv_status status = write_entry(batch, key, (struct kv_slice){NULL, 0}, true, &before, err);
+  if (!status) batch->rows_delta += rows_delta;
+  return status;
+}
+
+static bool is_pending(const struct kv_batch *batch, struct kv_slice key) {
+  return kv_batch_get(batch, key, kv_hash_key(key), NULL) != KV_BATCH_NONE;
 }
 
 kv_status kv_batch_put_uncounted(struct kv_batch *batch, struct kv_slice key, struct kv_slice value,
                                  struct kv_err *err) {
-  enum kv_batch_answer pending = kv_batch_get(batch, key, kv_hash_key(key), NULL);
-  if (pending != KV_BATCH_NONE)
-    return kv_batch_put(batch, key, value, pending == KV_BATCH_DELETED, err);
+  enum kv_entry_before before;
   kv_status status = kv_uncounted_reserve(&batch->uncounted, key.size, err);
-  if (!status) status = kv_batch_put(batch, key, value, 0, err);
-  if (!status) kv_uncounted_push(&batch->uncounted, key);
-  return status;
+  if (status && !is_pending(batch, key)) return status;
+  status = write_entry(batch, key, value, false, &before, err);
+  if (status) return status;
+  if (before == KV_ENTRY_NEW) kv_uncounted_push(&batch->uncounted, key);
+  batch->rows_delta += before == KV_ENTRY_OVER_TOMBSTONE;
+  return KV_OK;
 }
 
 size_t kv_batch_uncounted(const struct kv_batch *batch) {

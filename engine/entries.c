@@ -87,18 +87,20 @@ static kv_status add_entry(struct kv_entries *entries, struct kv_slice key, stru
 }
 
 kv_status kv_entries_push(struct kv_entries *entries, uint64_t hash, struct kv_slice key,
-                          struct kv_slice value, bool deleted, bool *replaced, struct kv_err *err) {
+                          struct kv_slice value, bool deleted, enum kv_entry_before *before,
+                          struct kv_err *err) {
   struct kv_slots_walk walk;
-  struct kv_entry before;
+  struct kv_entry old;
   uint32_t tag = kv_entry_tag(hash), mark = entries->places.end, place;
-  uint32_t *slot = find_slot(entries, key, tag, &walk, &before);
+  uint32_t *slot = find_slot(entries, key, tag, &walk, &old);
   kv_status status =
       add_entry(entries, key, value, deleted, slot ? *slot : KV_PLACE_NONE, &place, err);
   if (status) return status;
-  *replaced = slot != NULL;
+  *before = KV_ENTRY_NEW;
   if (slot) {
+    *before = old.deleted ? KV_ENTRY_OVER_TOMBSTONE : KV_ENTRY_OVER_PUT;
     *slot = place;
-    entries->live_bytes += value.size - before.value.size;
+    entries->live_bytes += value.size - old.value.size;
   } else if (kv_slots_insert(&entries->slots, tag, place)) {
     entries->live++;
     entries->live_bytes += key.size + value.size;

@@ -92,11 +92,13 @@ static inline struct kv_entry kv_entries_at(const struct kv_entries *entries, ui
 /* Asks for what finds of the hashes will load, index first, so that their loads overlap. */
 void kv_entries_prefetch(const struct kv_entries *entries, const uint64_t *hashes, size_t count);
 
-/* Copies key (within KV_KEY_BYTES_MAX) and value (within KV_ENTRY_VALUE_MAX, empty when deleted); *replaced:
-** the key had an entry. KV_NOMEM or KV_MISUSE (places used up): nothing changed. Moves at most a few hundred
+enum kv_entry_before { KV_ENTRY_NEW, KV_ENTRY_OVER_PUT, KV_ENTRY_OVER_TOMBSTONE };
+/* Copies key (within KV_KEY_BYTES_MAX) and value (within KV_ENTRY_VALUE_MAX, empty when deleted); *before says
+** what the key's newest entry was. KV_NOMEM or KV_MISUSE (places used up): nothing changed. Moves at most a few hundred
 ** index slots. */
 kv_status kv_entries_push(struct kv_entries *entries, uint64_t hash, struct kv_slice key,
-                          struct kv_slice value, bool deleted, bool *replaced, struct kv_err *err);
+                          struct kv_slice value, bool deleted, enum kv_entry_before *before,
+                          struct kv_err *err);
 struct kv_entries_mark kv_entries_mark(const struct kv_entries *entries);
 /* Undoes the pushes since the mark, O(of them). With `keep` their bytes stay readable and hold their memory
 ** until a later rollback without it, to this mark or an earlier one. Cannot fail. */

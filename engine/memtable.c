@@ -95,10 +95,10 @@ static kv_status add_all(struct kv_memtable *table, uint64_t seq, struct kv_batc
   struct kv_entries *entries = &table->entries;
   struct kv_entries_mark mark = kv_entries_mark(entries);
   kv_status status = KV_OK;
-  bool replaced;
+  enum kv_entry_before before;
   while (!status && kv_batch_reader_next(reader, &status, err)) {
     status = kv_entries_push(entries, kv_hash_key(reader->key), reader->key, reader->value,
-                             reader->deleted, &replaced, err);
+                             reader->deleted, &before, err);
   }
   if (status) {
     kv_entries_rollback(entries, mark, false);

@@ -14,17 +14,47 @@
 #include "hash.h"
 #include "values.h"
 
+#define GROUP ((size_t)16) /* keys whose loads from memory overlap */
+
 /* ---- Places */
 
-enum kv_batch_answer kv_read_memory(const struct kv_view *view, const struct kv_batch *batch,
-                                    struct kv_slice key, uint64_t hash, struct kv_slice *value) {
+/* Of the memtables, newest first. */
+static enum kv_batch_answer ask_log(const struct kv_log_window *log, struct kv_slice key,
+                                    uint64_t hash, struct kv_slice *value) {
   enum kv_batch_answer answer = KV_BATCH_NONE;
-  if (batch) answer = kv_batch_get(batch, key, hash, value);
-  const struct kv_log_window *log = &view->log;
-  for (size_t i = 0; i < log->table_count && answer == KV_BATCH_NONE; i++) {
+  for (size_t i = 0; i < log->table_count && answer == KV_BATCH_NONE; i++)
     answer = kv_memtable_get(log->tables[i], log->window, key, hash, value);
-  }
   return answer;
+}
+
+static void ask_memory(const struct kv_view *view, const struct kv_batch *batch,
+                       struct kv_lookup *lookup) {
+  static const enum kv_table_answer answers[] = {[KV_BATCH_NONE] = KV_TABLE_NONE,
+                                                 [KV_BATCH_PUT] = KV_TABLE_PUT,
+                                                 [KV_BATCH_DELETED] = KV_TABLE_DELETED};
+  enum kv_batch_answer answer = KV_BATCH_NONE;
+  if (batch) answer = kv_batch_get(batch, lookup->key, lookup->hash, &lookup->value);
+  if (answer == KV_BATCH_NONE)
+    answer = ask_log(&view->log, lookup->key, lookup->hash, &lookup->value);
+  lookup->answer = answers[answer];
+}
+
+static void prefetch_memory(const struct kv_view *view, const struct kv_batch *batch,
+                            const struct kv_lookup *lookups, size_t n) {
+  uint64_t hashes[GROUP];
+  for (size_t i = 0; i < n; i++) hashes[i] = lookups[i].hash;
+  if (batch) kv_batch_prefetch(batch, hashes, n);
+  for (size_t i = 0; i < view->log.table_count; i++)
+    kv_memtable_prefetch(view->log.tables[i], hashes, n);
+}
+
+void kv_read_memory(const struct kv_view *view, const struct kv_batch *batch,
+                    struct kv_lookup *lookups, size_t n) {
+  for (size_t from = 0; from < n; from += GROUP) {
+    size_t upto = n - from < GROUP ? n : from + GROUP;
+    if (upto - from > 1) prefetch_memory(view, batch, lookups + from, upto - from);
+    for (size_t i = from; i < upto; i++) ask_memory(view, batch, &lookups[i]);
+  }
 }
 
 /* Whether no older run need be asked. */
@@ -89,11 +119,12 @@ void kv_value_release(struct kv_value *value) {
   memset(value, 0, sizeof *value);
 }
 
+/* Of view, batch and pin those that keep the bytes. */
 static void hold(struct kv_value *value, struct kv_view *view, struct kv_batch *batch,
                  struct kv_slice bytes, struct kv_cache_entry *pin) {
   value->found = true;
   value->bytes = bytes;
-  value->view = kv_view_ref(view);
+  value->view = view ? kv_view_ref(view) : NULL;
   value->batch = batch ? kv_batch_ref(batch) : NULL;
   value->pin = pin;
 }
@@ -129,8 +160,12 @@ kv_status kv_read_get(struct kv_view *view, struct kv_batch *batch, struct kv_sl
                       struct kv_value *value, struct kv_err *err) {
   struct kv_slice bytes = {NULL, 0};
   struct kv_lookup lookup = {.key = key, .hash = kv_hash_key(key)};
-  enum kv_batch_answer answer = kv_read_memory(view, batch, key, lookup.hash, &bytes);
-  if (answer == KV_BATCH_PUT) hold(value, view, batch, bytes, NULL);
+  enum kv_batch_answer answer = KV_BATCH_NONE;
+  if (batch) answer = kv_batch_get(batch, key, lookup.hash, &bytes);
+  if (answer == KV_BATCH_PUT) hold(value, NULL, batch, bytes, NULL);
+  if (answer != KV_BATCH_NONE) return KV_OK;
+  answer = ask_log(&view->log, key, lookup.hash, &bytes);
+  if (answer == KV_BATCH_PUT) hold(value, view, NULL, bytes, NULL);
   if (answer != KV_BATCH_NONE) return KV_OK;
   return get_from_runs(view, &lookup, value, err);
 }

@@ -4,9 +4,10 @@
 
 #include "view.h"
 
-/* What batch and memtables know of a key. */
-enum kv_batch_answer kv_read_memory(const struct kv_view *view, const struct kv_batch *batch,
-                                    struct kv_slice key, uint64_t hash, struct kv_slice *value);
+/* What batch and memtables know of lookups whose keys are hashed: answer and value of each, their loads
+** overlapping. */
+void kv_read_memory(const struct kv_view *view, const struct kv_batch *batch,
+                    struct kv_lookup *lookups, size_t n);
 /* What the runs know of a lookup's key, from lookup->run on, which tells then where the search ended: NONE
 ** when none has it, or when a block that is not in the cache would have to be read and the mode forbids it. */
 kv_status kv_read_runs(const struct kv_view *view, struct kv_lookup *lookup,

@@ -116,14 +116,8 @@ static bool is_repeated(const struct asked *sorted, size_t i) {
 
 /* ---- Keys of one request */
 
-static void ask_memory(const struct kv_request *request, struct kv_lookup *lookup,
-                       struct kv_slice key) {
-  static const enum kv_table_answer answers[] = {[KV_BATCH_NONE] = KV_TABLE_NONE,
-                                                 [KV_BATCH_PUT] = KV_TABLE_PUT,
-                                                 [KV_BATCH_DELETED] = KV_TABLE_DELETED};
-  *lookup = (struct kv_lookup){.key = key, .hash = kv_hash_key(key)};
-  lookup->answer =
-      answers[kv_read_memory(request->view, request->batch, key, lookup->hash, &lookup->value)];
+static struct kv_lookup hashed(struct kv_slice key) {
+  return (struct kv_lookup){.key = key, .hash = kv_hash_key(key)};
 }
 
 /* One lookup for each distinct key, in order; how many. */
@@ -132,9 +126,9 @@ static size_t make_lookups(const struct kv_request *request, const struct asked 
   size_t count = 0;
   for (size_t i = 0; i < request->count; i++) {
     if (!sorted)
-      ask_memory(request, &lookups[count++], request->keys[i]);
+      lookups[count++] = hashed(request->keys[i]);
     else if (!is_repeated(sorted, i))
-      ask_memory(request, &lookups[count++], sorted[i].key);
+      lookups[count++] = hashed(sorted[i].key);
   }
   return count;
 }
@@ -170,6 +164,7 @@ static kv_status get_many(const struct kv_request *request, struct kv_answer *an
   size_t count = 0;
   if (lookups) {
     count = make_lookups(request, sorted, lookups);
+    kv_read_memory(request->view, request->batch, lookups, count);
     status = kv_read_runs_many(request->view, lookups, count, KV_LOOKUP_VALUE, err);
   } else {
     status = kv_fail_nomem(err);

@@ -14,15 +14,6 @@ static enum kv_may_exist answer_of(const struct kv_lookup *lookup, enum kv_looku
   return lookup->answer == KV_TABLE_PUT ? KV_PRESENT : KV_ABSENT;
 }
 
-/* What memory knows becomes the lookup's answer. */
-static void ask_memory(const struct kv_view *view, const struct kv_batch *batch,
-                       struct kv_lookup *lookup) {
-  static const enum kv_table_answer answers[] = {[KV_BATCH_NONE] = KV_TABLE_NONE,
-                                                 [KV_BATCH_PUT] = KV_TABLE_PUT,
-                                                 [KV_BATCH_DELETED] = KV_TABLE_DELETED};
-  lookup->answer = answers[kv_read_memory(view, batch, lookup->key, lookup->hash, NULL)];
-}
-
 /* Of n probes, `missed` could not be answered without a block, `present` of the others are there. */
 static void count_probes(const struct kv_view *view, size_t n, size_t missed, size_t present) {
   struct kv_stats *stats = kv_family_stats(view->family);
@@ -39,7 +30,7 @@ static kv_status probe(const struct kv_view *view, const struct kv_batch *batch,
                        enum kv_may_exist *answer, struct kv_err *err) {
   kv_status status = KV_OK;
   lookup->hash = kv_hash_key(lookup->key);
-  ask_memory(view, batch, lookup);
+  kv_read_memory(view, batch, lookup, 1);
   if (lookup->answer == KV_TABLE_NONE) status = kv_read_runs(view, lookup, mode, err);
   *answer = status == KV_OK ? answer_of(lookup, mode) : KV_UNKNOWN;
   bool there = !lookup->missed && *answer == KV_PRESENT;
@@ -97,10 +88,9 @@ static kv_status probe_many(const struct kv_view *view, const struct kv_batch *b
   kv_status status = init_many(many, n, err);
   if (status != KV_OK) return status;
   size_t missed = 0, present = 0;
-  for (size_t i = 0; i < n; i++) {
+  for (size_t i = 0; i < n; i++)
     many->lookups[i] = (struct kv_lookup){.key = keys[i], .hash = kv_hash_key(keys[i])};
-    ask_memory(view, batch, &many->lookups[i]);
-  }
+  kv_read_memory(view, batch, many->lookups, n);
   status = kv_read_runs_many(view, many->lookups, n, mode, err);
   for (size_t i = 0; i < n && status == KV_OK; i++) {
     missed += many->lookups[i].missed;

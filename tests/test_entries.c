@@ -32,9 +32,9 @@ static struct kv_slice number_key(const uint64_t *number) {
 
 /* Pushes a key that is a number, under a tag of the test's choice. */
 static kv_status push(struct kv_entries *entries, uint64_t number, uint32_t tag) {
-  bool replaced;
+  enum kv_entry_before before;
   return kv_entries_push(entries, (uint64_t)tag << 32, number_key(&number), kv_slice_of("v", 1),
-                         false, &replaced, NULL);
+                         false, &before, NULL);
 }
 
 static uint32_t find(const struct kv_entries *entries, uint64_t number, uint32_t tag) {
@@ -113,13 +113,14 @@ START_TEST(entries_read_as_they_were_pushed) {
     struct kv_entry found;
     for (size_t v = 0; v < 7; v++) {
       struct kv_slice value = {bytes + 1, value_sizes[v]};
-      bool replaced;
+      enum kv_entry_before before;
       value.size = value.size < sizeof bytes ? value.size : sizeof bytes - 1;
-      must(kv_entries_push(&entries, hash, key, value, false, &replaced, NULL) == KV_OK);
-      ck_assert_int_eq(replaced, older != KV_PLACE_NONE);
+      must(kv_entries_push(&entries, hash, key, value, false, &before, NULL) == KV_OK);
+      ck_assert_int_eq(before, v ? KV_ENTRY_OVER_TOMBSTONE : KV_ENTRY_NEW);
       expect_entry(&entries, key, value, false, older);
       older = kv_entries_find(&entries, key, kv_entry_tag(hash), &found);
-      must(kv_entries_push(&entries, hash, key, none, true, &replaced, NULL) == KV_OK);
+      must(kv_entries_push(&entries, hash, key, none, true, &before, NULL) == KV_OK);
+      ck_assert_int_eq(before, KV_ENTRY_OVER_PUT);
       expect_entry(&entries, key, none, true, older);
       older = kv_entries_find(&entries, key, kv_entry_tag(hash), &found);
     }
