@@ -5,6 +5,7 @@
 #define LEVEL_RATIO 10
 #define LEVEL_1_BUDGETS 16 /* memtable budgets that level 1 may hold */
 #define TIER_RUNS 4
+#define MANY_RUNS 8 /* of level 0, all of which a read asks */
 
 uint64_t kv_level_bytes_max(uint64_t memtable_bytes, uint32_t level) {
   uint64_t bytes = LEVEL_1_BUDGETS * memtable_bytes;
@@ -116,11 +117,12 @@ struct kv_pick kv_compact_pick(const struct kv_shape *shape) {
   double level_pressure = 1;
   double pressure = young_pressure(shape, &sums);
   const struct kv_run_size *level = fullest(shape, &level_pressure);
+  struct kv_pick tier = pick_tier(shape, &sums);
+  if (tier.kind != KV_PICK_NONE && sums.young >= MANY_RUNS) return tier;
   if (level && level_pressure > pressure)
     return (struct kv_pick){KV_PICK_PUSH, (size_t)(level - shape->runs), 1};
   struct kv_pick down = pressure >= 1 ? pick_down(shape, &sums) : nothing;
   if (down.kind == KV_PICK_DOWN) return down;
-  struct kv_pick tier = pick_tier(shape, &sums);
   if (tier.kind != KV_PICK_NONE) return tier;
   if (down.kind != KV_PICK_NONE) return down;
   if (level) return (struct kv_pick){KV_PICK_PUSH, (size_t)(level - shape->runs), 1};

@@ -1,7 +1,7 @@
 /* Every operation of the pager and of the table files, and every allocation, fails: once, and from there on.
 ** Each scenario is one use of the extension; harness_fault_run.h says what must hold. COLFAM_SCENARIOS=n does
-** n of them from the one numbered COLFAM_FIRST on; each COLFAM_SEED from 1 to 5 has the 13 scenarios, with
-** other journals, keys, pages and options. Without that the first 12. */
+** n of them from the one numbered COLFAM_FIRST on; each COLFAM_SEED from 1 to 5 has the 14 scenarios, with
+** other journals, keys, pages and options. Without that the first 13. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +106,15 @@ static const struct scenario scenarios[] = {
          {"SELECT v FROM t WHERE colfam_keys = (SELECT json_group_array(k) FROM (SELECT k FROM o "
           "WHERE k < key(9) UNION ALL SELECT key(77)) WHERE typeof(k) <> 'blob')",
           "api"}},
+    {.name = "spill",
+     .setup = ONE_RUN,
+     .prepare = "SELECT * FROM o, t LIMIT 1; SELECT colfam_config('batch_bytes', 8192)",
+     .steps = {"BEGIN", ROWS("o", 55, 75, LONG), ROWS("t", 55, 75, LONG), "SAVEPOINT s",
+               "DELETE FROM o WHERE k > key(57)", "DELETE FROM t WHERE k > key(57)",
+               ROWS("o", 1, 24, LONG), ROWS("t", 1, 24, LONG),
+               "SELECT v FROM t WHERE k IN (key(3), key(60), key(99))", "ROLLBACK TO s",
+               ROWS("o", 90, 112, LONG), ROWS("t", 90, 112, LONG), "COMMIT",
+               "SELECT count(*), sum(length(v)) FROM t"}},
     {.name = "rename",
      .setup = ONE_RUN,
      .prepare = "SELECT * FROM o, t LIMIT 1",

@@ -21,7 +21,7 @@ power        2000000  50000  20  COLFAM_STEPS=50000  $tests/crash_power
 shell        10000    500    1   COLFAM_STEPS=500     tests/shell_check.py
 damage       4750000  190000 1   COLFAM_STEPS=190000 $tests/test_damage
 damage-sql   250000   10000  1   COLFAM_STEPS=10000  $tests/sql_damage
-faults       65       13     1   COLFAM_SCENARIOS=13 $tests/fault_sql
+faults       70       14     1   COLFAM_SCENARIOS=14 $tests/fault_sql
 fuzz         1800     60     1   FUZZ_SECONDS=60     make fuzz
 soak         3600     300    1   SOAK_SECONDS=300    $tests/soak
 "

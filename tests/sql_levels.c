@@ -166,8 +166,36 @@ START_TEST(large_commits_keep_few_runs) {
               " 48271 %% 1000000) AS BLOB), CAST(printf('%%0*d', %d, i) AS BLOB) FROM c; COMMIT",
               j ? "t" : "o", i * 77, VALUE_BYTES);
     }
-    ck_assert_int_lt(young_runs(), 45);
+    ck_assert_int_lt(young_runs(), 33);
   }
+}
+END_TEST
+
+/* Back to back, with nothing small between: of each size what is merged keeps pace with what is written. */
+START_TEST(commits_of_any_size_keep_few_runs) {
+  static const int budgets[] = {1, 3, 8, 20};
+  int commits = 120 - 2 * budgets[_i], rows = budgets[_i] * BUDGET / 400;
+  sqlite3_int64 most = 0;
+  sql_ok(db, "PRAGMA cache_size = -20000");
+  for (int i = 0; i < commits; i++) {
+    char *sql = sqlite3_mprintf(
+        "INSERT OR REPLACE INTO @ WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c"
+        " LIMIT %d) SELECT CAST(printf('%%08d', (i * 7919 + %d) * 48271 %% 1000000) AS BLOB),"
+        " CAST(printf('%%0*d', 380, i) AS BLOB) FROM c",
+        rows, i * 77);
+    both(sql);
+    sqlite3_free(sql);
+    sqlite3_int64 runs = young_runs();
+    if (runs > most) most = runs;
+  }
+  printf("levels: commits of %d budgets: %lld runs at most, %lld helped, %lld bytes of files for "
+         "%lld\n",
+         budgets[_i], most, statistic("commit_helps"), written(),
+         (sqlite3_int64)commits * rows * 390);
+  ck_assert_int_lt(most, 33);
+  if (sql_int(db, "SELECT colfam_config('threads')") > 0) return;
+  ck_assert_int_gt(statistic("commit_helps"), commits / 2); /* nobody else merges */
+  ck_assert_int_gt(statistic("commit_help_us"), 0);
 }
 END_TEST
 
@@ -178,6 +206,7 @@ static void add_case(Suite *suite, const char *name, void (*setup)(void), bool a
   tcase_add_test(tests, rows_in_the_order_of_their_keys_are_written_twice_at_most);
   tcase_add_test(tests, unfinished_merges_end_with_the_connection);
   tcase_add_test(tests, large_commits_keep_few_runs);
+  tcase_add_loop_test(tests, commits_of_any_size_keep_few_runs, 0, 4);
   if (alone) tcase_add_test(tests, a_commit_does_a_bounded_share);
   if (alone) tcase_add_test(tests, deleted_rows_leave_the_files);
   suite_add_tcase(suite, tests);

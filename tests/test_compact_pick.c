@@ -54,6 +54,10 @@ START_TEST(by_sizes) {
       {{{1}, {17, 200, 1600}}, {KV_PICK_PUSH, 2, 1}},
       {{{1}, {16, 160, 1601}}, {KV_PICK_PUSH, 3, 1}},
       {{{1, 1, 1, 1}, {17, 160}}, {KV_PICK_PUSH, 4, 1}},
+      /* many runs come first */
+      {{{1, 1, 1, 1, 20, 20, 20, 20}, {900, 160}}, {KV_PICK_TIER, 0, 4}},
+      {{{1, 2, 4, 20, 20, 20, 20, 90}, {900, 160}}, {KV_PICK_TIER, 3, 4}},
+      {{{1, 1, 1, 20, 20, 20, 90}, {900, 160}}, {KV_PICK_PUSH, 7, 1}},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct kv_run_size runs[RUNS + 3];
