@@ -161,6 +161,8 @@ kv_status kv_mutex_new(struct kv_mutex **mutex, struct kv_err *err);
 void kv_mutex_free(struct kv_mutex *mutex);
 void kv_mutex_lock(struct kv_mutex *mutex);
 void kv_mutex_unlock(struct kv_mutex *mutex);
+/* Tries for a while before it sleeps: for what is held for less time than it takes to fall asleep. */
+void kv_mutex_lock_adaptive(struct kv_mutex *mutex);
 
 /* To wait, with the mutex held, until another thread says that something has changed. */
 struct kv_cond;
@@ -177,6 +179,10 @@ struct kv_thread;
 kv_status kv_thread_start(const char *name, void (*run)(void *context), void *context,
                           struct kv_thread **thread, struct kv_err *err);
 void kv_thread_join(struct kv_thread *thread);
+/* One pointer a thread, for custom.c; NULL until set. `leave` is called with it when the thread ends and it is
+** not NULL then. False when there is no room for it. */
+void *kv_thread_value(void);
+bool kv_thread_set_value(void *value, void (*leave)(void *value));
 /* For all later forks of the process: called before it, and after it on either side. */
 kv_status kv_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void),
                      struct kv_err *err);

@@ -575,6 +575,18 @@ void kv_mutex_unlock(struct kv_mutex *mutex) {
   pthread_mutex_unlock(&mutex->lock);
 }
 
+#define SPINS 200
+
+void kv_mutex_lock_adaptive(struct kv_mutex *mutex) {
+  for (int i = 0; i < SPINS; i++) {
+    if (!pthread_mutex_trylock(&mutex->lock)) return;
+#ifdef __x86_64__
+    __builtin_ia32_pause();
+#endif
+  }
+  pthread_mutex_lock(&mutex->lock);
+}
+
 struct kv_cond {
   pthread_cond_t cond;
 };
@@ -649,6 +661,36 @@ kv_status kv_thread_start(const char *name, void (*run)(void *context), void *co
 void kv_thread_join(struct kv_thread *thread) {
   pthread_join(thread->id, NULL);
   kv_free(thread);
+}
+
+/* The key is made by the first thread that keeps something. */
+static struct {
+  pthread_once_t once;
+  pthread_key_t key;
+  bool made;
+  void (*leave)(void *value);
+} values = {.once = PTHREAD_ONCE_INIT};
+static _Thread_local void *thread_value;
+
+static void leave_thread(void *value) {
+  thread_value = NULL;
+  __atomic_load_n(&values.leave, __ATOMIC_RELAXED)(value);
+}
+
+static void make_key(void) {
+  values.made = !pthread_key_create(&values.key, leave_thread);
+}
+
+void *kv_thread_value(void) {
+  return thread_value;
+}
+
+bool kv_thread_set_value(void *value, void (*leave)(void *value)) {
+  __atomic_store_n(&values.leave, leave, __ATOMIC_RELAXED);
+  pthread_once(&values.once, make_key);
+  if (!values.made || pthread_setspecific(values.key, value)) return false;
+  thread_value = value;
+  return true;
 }
 
 kv_status kv_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void),

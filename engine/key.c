@@ -134,10 +134,51 @@ static struct kv_slice trim(struct kv_slice text) {
   return text;
 }
 
+/* ---- Sort keys */
+
+#define SORT_KEY_BYTES 256 /* of most sort keys: made on the stack */
+
+/* Larger than any key may be, so that it is refused. */
+static void append_too_much(struct kv_buf *key) {
+  uint8_t *into = kv_buf_extend(key, KV_KEY_BYTES_MAX + 1);
+  if (into) memset(into, 0, KV_KEY_BYTES_MAX + 1);
+}
+
+static void append_long_sort_key(struct kv_buf *key, struct kv_key_part part, struct kv_slice bytes,
+                                 int size) {
+  struct kv_buf room;
+  kv_buf_init(&room);
+  uint8_t *into = kv_buf_extend(&room, (size_t)size);
+  int again = into ? part.encoder->encode(part.encoder, bytes, into, size) : -1;
+  if (again < 0 || again > size)
+    key->status = KV_NOMEM;
+  else
+    append_bytes(key, part, kv_slice_of(into, (size_t)again));
+  kv_buf_release(&room);
+}
+
+static void append_sort_key(struct kv_buf *key, struct kv_key_part part, struct kv_slice bytes) {
+  uint8_t room[SORT_KEY_BYTES];
+  int size = bytes.size > KV_KEY_BYTES_MAX
+                 ? KV_KEY_BYTES_MAX + 1
+                 : part.encoder->encode(part.encoder, bytes, room, SORT_KEY_BYTES);
+  if (size < 0)
+    key->status = KV_NOMEM;
+  else if (size > KV_KEY_BYTES_MAX)
+    append_too_much(key);
+  else if (size > SORT_KEY_BYTES)
+    append_long_sort_key(key, part, bytes, size);
+  else
+    append_bytes(key, part, kv_slice_of(room, (size_t)size));
+}
+
 static void append_text(struct kv_buf *key, struct kv_key_part part, struct kv_slice text) {
   switch (part.collation) {
     case KV_BINARY:
-      append_bytes(key, part, text);
+      if (part.encoder)
+        append_sort_key(key, part, text);
+      else
+        append_bytes(key, part, text);
       break;
     case KV_NOCASE:
       append_nocase(key, part, text);
@@ -165,7 +206,10 @@ void kv_key_append(struct kv_buf *key, struct kv_key_part part, const struct kv_
       append_text(key, part, value->bytes);
       break;
     case KV_BLOB:
-      append_bytes(key, part, value->bytes);
+      if (part.encoder)
+        append_sort_key(key, part, value->bytes);
+      else
+        append_bytes(key, part, value->bytes);
       append_end(key, part);
       break;
   }
@@ -351,6 +395,10 @@ bool kv_key_prefix_successor(struct kv_buf *key) {
   key->data[size - 1]++;
   key->size = size;
   return true;
+}
+
+bool kv_key_has_content(uint8_t type_byte) {
+  return type_byte == TAG_TEXT || type_byte == TAG_BLOB;
 }
 
 uint8_t kv_key_type_byte(kv_type type, bool descending) {

@@ -30,12 +30,20 @@ typedef enum kv_collation {
   KV_RTRIM   /* without spaces at the end */
 } kv_collation;
 
+/* What stands in a key for a text or blob: its sort key, an application's (custom.h). Returns its size and, when
+** that is at most `room`, has written it; negative when memory is out. */
+struct kv_encoder {
+  int (*encode)(const struct kv_encoder *self, struct kv_slice bytes, void *into, int room);
+};
+
 /* How one column of a key is encoded. */
 struct kv_key_part {
   bool descending; /* bytes inverted */
   bool last;       /* the last column: text and blob end with the key, not with a terminator (unless
                       descending) */
   kv_collation collation; /* of texts; other types do not have one */
+  const struct kv_encoder
+      *encoder; /* of texts and blobs, under KV_BINARY alone; NULL: as they are */
 };
 
 /* Appends one column; a failure is the buffer's sticky NOMEM. Keys over KV_KEY_BYTES_MAX are the
@@ -43,7 +51,8 @@ struct kv_key_part {
 void kv_key_append(struct kv_buf *key, struct kv_key_part part, const struct kv_datum *value);
 
 /* Reads one column from *key and moves *key behind it. A number that fits int64 comes back as
-** KV_INTEGER, else KV_REAL, and a text folded: what the bytes lose is kept by the row. Text and blobs are
+** KV_INTEGER, else KV_REAL, a text folded, and of an encoder's column the sort keys: what the bytes lose is kept
+** by the row. Text and blobs are
 ** borrowed from the key when possible, else copied into `scratch` (cleared by the caller; grows, earlier
 ** results into the same scratch move: decode one column at a time or use one scratch a column).
 ** KV_CORRUPT when the bytes are no key. */
@@ -64,5 +73,7 @@ bool kv_key_prefix_successor(struct kv_buf *key);
 /* The first key byte of values of a type (ascending or inverted), for ranges over a type:
 ** KV_INTEGER and KV_REAL share one. */
 uint8_t kv_key_type_byte(kv_type type, bool descending);
+/* Whether what follows this type byte, of a key of one ascending column, is a text's or blob's bytes. */
+bool kv_key_has_content(uint8_t type_byte);
 
 #endif

@@ -22,6 +22,7 @@
 #include "code.h"
 #include "compare.h"
 #include "copy.h"
+#include "custom.h"
 #include "env.h"
 #include "hash.h"
 #include "key.h"

@@ -12,8 +12,10 @@
 #include <string.h>
 
 #include "api_call.h"
+#include "api_orders.h"
 #include "error.h"
 #include "row.h"
+#include "sort.h"
 
 /* Bytes of a key column that had to be made for a caller. */
 struct kept {
@@ -50,9 +52,9 @@ struct asked {
   size_t index; /* in the request */
 };
 
-static int compare_asked(const void *a, const void *b) {
+static int compare_asked(const void *comparator, const void *a, const void *b) {
   const struct asked *x = a, *y = b;
-  return kv_slice_compare(x->key, y->key);
+  return kv_key_compare(comparator, x->key, y->key);
 }
 
 /* Encodes the keys that a row can have; *count says how many these are. */
@@ -78,15 +80,26 @@ static int encode_keys(struct colfam_call *call, int i, struct rows *rows, struc
   return SQLITE_OK;
 }
 
-static bool is_ascending(const struct asked *asked, size_t count) {
+static int compare_bytes(const void *a, const void *b) {
+  return compare_asked(NULL, a, b);
+}
+
+static bool is_ascending(const struct kv_comparator *comparator, const struct asked *asked,
+                         size_t count) {
   for (size_t k = 1; k < count; k++)
-    if (compare_asked(&asked[k - 1], &asked[k]) > 0) return false;
+    if (compare_asked(comparator, &asked[k - 1], &asked[k]) > 0) return false;
   return true;
 }
 
 /* Sorts, and gives each key its place among the distinct ones. */
-static void place_keys(struct rows *rows, struct asked *asked, size_t count) {
-  if (!is_ascending(asked, count)) qsort(asked, count, sizeof *asked, compare_asked);
+static void place_keys(const struct kv_comparator *comparator, struct rows *rows,
+                       struct asked *asked, size_t count) {
+  if (!is_ascending(comparator, asked, count)) {
+    if (comparator)
+      colfam_sort(asked, count, sizeof *asked, compare_asked, comparator);
+    else
+      qsort(asked, count, sizeof *asked, compare_bytes);
+  }
   for (size_t k = 0; k < count; k++) {
     bool same = k && kv_slice_equal(asked[k - 1].key, asked[k].key);
     if (!same) rows->keys[rows->key_count++] = asked[k].key;
@@ -96,12 +109,14 @@ static void place_keys(struct rows *rows, struct asked *asked, size_t count) {
 
 static int make_keys(struct colfam_call *call, int i, struct rows *rows) {
   size_t count;
+  const struct kv_comparator *comparator =
+      kv_family_comparator(call->anchors[i].vtab->table->family);
   struct asked *asked = sqlite3_malloc64(sizeof *asked * (rows->count + 1));
   rows->places = sqlite3_malloc64(sizeof *rows->places * (rows->count + 1));
   rows->keys = sqlite3_malloc64(sizeof *rows->keys * (rows->count + 1));
   int rc = asked && rows->places && rows->keys ? encode_keys(call, i, rows, asked, &count)
                                                : SQLITE_NOMEM;
-  if (rc == SQLITE_OK) place_keys(rows, asked, count);
+  if (rc == SQLITE_OK) place_keys(comparator, rows, asked, count);
   sqlite3_free(asked);
   return rc;
 }
@@ -257,7 +272,7 @@ static int api_column(struct colfam_result *result, int request, sqlite3_int64 k
   if (column == -1 && rows->schema->key_form == COLFAM_KEY_ROWID) {
     datum.type = KV_INTEGER;
     sqlite3_int64 rowid = 0;
-    rc = colfam_rowid_of_key(rows->keys[place], &rowid);
+    rc = colfam_rowid_of_key(rows->schema, rows->keys[place], &rowid);
     datum = (struct kv_datum){.type = KV_INTEGER, .integer = rowid};
   } else if (column >= 0 && column < rows->schema->column_count) {
     rc = declared_column(rows, place, row, column, &datum);
@@ -348,7 +363,10 @@ static struct api_object *object_of(struct colfam_conn *conn) {
               .probe = colfam_api_probe,
               .probed = colfam_api_probed,
               .go_on = colfam_api_go_on,
-              .free_probe = colfam_api_free_probe},
+              .free_probe = colfam_api_free_probe,
+              .register_order = colfam_api_register_order,
+              .unregister_order = colfam_api_unregister_order,
+              .check_order = colfam_api_check_order},
       .conn = conn,
   };
   conn->api = object;

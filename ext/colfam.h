@@ -83,7 +83,42 @@ struct colfam_into {
 ** tables later, as a result does. */
 struct colfam_probe;
 
-#define COLFAM_API_VERSION 2
+/* An order of keys that the program makes, for tables with `comparator = <name>`: one of the two functions says it.
+**
+** encode, a sort-key encoder, is called for each text or blob of a key that is written or looked for, and makes of
+** it the bytes by which memcmp orders keys. Values that it makes alike are one key, like 'a' and 'A' under
+** NOCASE. It writes them when `room` is enough and returns their size; else it is called again with as much room.
+** A negative size says that memory is out. It is asked for one value at a time, of any column of the key.
+**
+** compare is called for each comparison that the store makes, about twenty for each key that is read or written.
+** Of a key of one column it gets two texts or two blobs; of a key of several columns the whole keys as the engine
+** encodes them (engine/FORMAT.md, Keys). What it calls equal and is not the same bytes is ordered by memcmp.
+**
+** Either function must say the same for the same bytes for ever, and compare must be a total order: else rows are
+** missed, or colfam_check reports damage. Both are called by any thread of the process, at a time, as `threads`
+** says, in the middle of the store's work: they must not call SQLite, or fork. */
+struct colfam_order {
+  int size; /* sizeof(struct colfam_order), of the header that the program was compiled with */
+  const char *name; /* a letter, then up to 62 letters, digits, '_', '-' and '.' */
+  void *context;
+  int (*compare)(void *context, const void *a, int a_size, const void *b, int b_size);
+  int (*encode)(void *context, const void *bytes, int size, void *into, int room);
+  int threads; /* COLFAM_THREADS_... */
+  /* OWN_CONTEXT: open makes the context of a thread when it first calls, close ends it with the thread or with the
+  ** order. */
+  void *(*open)(void *context);
+  void (*close)(void *thread_context);
+  /* compare gets copies, which it may write to: above 0, in buffers of so many bytes that are used again (64 is
+  ** a good size), and longer keys in memory of their own; below 0 all keys in memory of their own; 0: no copies. */
+  int copy_bytes;
+  void (*destroy)(void *context); /* when the order has been unregistered; NULL is allowed */
+};
+#define COLFAM_THREADS_ANY 0         /* several threads may call at a time */
+#define COLFAM_THREADS_OWN_CONTEXT 1 /* likewise, each with a context of its own */
+#define COLFAM_THREADS_MUTEX 2       /* one at a time */
+#define COLFAM_THREADS_ADAPTIVE 3 /* one at a time; who waits tries for a while before it sleeps */
+
+#define COLFAM_API_VERSION 3
 #define COLFAM_API_POINTER "colfam_api_ptr"
 
 /* Members are only ever added at the end, each with a new version.
@@ -127,6 +162,19 @@ struct colfam_api {
   int (*probed)(const struct colfam_probe *probe, int request, sqlite3_int64 key);
   int (*go_on)(struct colfam_probe *probe, char **message);
   void (*free_probe)(struct colfam_probe *probe); /* NULL is allowed */
+
+  /* From version 3 on. */
+
+  /* An order is registered for the whole process and every connection that has loaded this
+  ** library, before its tables are used. The struct is copied. SQLITE_BUSY when the name is taken. */
+  int (*register_order)(const struct colfam_api *api, const struct colfam_order *order,
+                        char **message);
+  /* SQLITE_BUSY while a connection or a result still refers to a table that has the order. */
+  int (*unregister_order)(const struct colfam_api *api, const char *name, char **message);
+  /* Asks a registered order about all pairs and triples of these texts or blobs, a few hundred at most: SQLITE_OK,
+  ** or SQLITE_CONSTRAINT and what contradicts what. Calls different bytes equal: a contradiction for compare. */
+  int (*check_order)(const struct colfam_api *api, const char *name,
+                     const struct colfam_value *values, int count, char **message);
 };
 
 #ifdef __cplusplus

@@ -433,7 +433,7 @@ int colfam_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, in
 int colfam_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
   struct colfam_cursor *cursor = (struct colfam_cursor *)base;
   int rc = show_row(cursor);
-  if (rc == SQLITE_OK) rc = colfam_rowid_of_key(row_key(cursor), rowid);
+  if (rc == SQLITE_OK) rc = colfam_rowid_of_key(schema_of(cursor), row_key(cursor), rowid);
   if (rc != SQLITE_CORRUPT_VTAB) return rc;
   return colfam_vtab_error(vtab_of(cursor), rc, "table %s: the key of a row is damaged",
                            schema_of(cursor)->table);

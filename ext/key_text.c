@@ -76,6 +76,7 @@ static kv_status walk_columns(sqlite3_str *text, const struct colfam_schema *sch
     if (status != KV_OK) return status;
     if (!text) continue;
     if (i) sqlite3_str_appendall(text, ", ");
+    if (schema->encoder && datum.type >= KV_TEXT) datum.type = KV_BLOB; /* a sort key */
     append_datum(text, &datum);
   }
   return key.size ? KV_CORRUPT : KV_OK;

@@ -21,6 +21,7 @@
 #include "error.h"
 #include "packed.h"
 #include "row.h"
+#include "sort.h"
 #include "spellings.h"
 #include "table.h"
 
@@ -58,6 +59,12 @@ static int add_spellings(struct colfam_lookup *lookup, struct kv_slice prefix,
   return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(lookup->vtab, status, &err);
 }
 
+/* The texts that spell a number stand together in the columns' own order only. */
+static int widen(struct colfam_lookup *lookup, struct kv_slice prefix, struct kv_key_part part) {
+  lookup->everything |= lookup->vtab->schema->custom != NULL;
+  return lookup->everything ? SQLITE_OK : add_spellings(lookup, prefix, part);
+}
+
 /* Every prefix is continued by every value of `list`, and by the texts that spell one of the numbers. */
 static int append_values(struct colfam_lookup *lookup, struct kv_key_part part) {
   size_t values = colfam_strings_count(&lookup->list);
@@ -67,7 +74,7 @@ static int append_values(struct colfam_lookup *lookup, struct kv_key_part part) 
     struct kv_slice prefix = colfam_strings_at(&lookup->prefixes, i);
     for (size_t j = 0; j < values; j++)
       add_prefix(lookup, prefix, colfam_strings_at(&lookup->list, j));
-    if (lookup->numbers.items.size) rc = add_spellings(lookup, prefix, part);
+    if (lookup->numbers.items.size) rc = widen(lookup, prefix, part);
   }
   return rc == SQLITE_OK ? finish_step(lookup) : rc;
 }
@@ -138,15 +145,23 @@ static int bind_columns(struct colfam_lookup *lookup, const struct colfam_plan *
 
 /* ---- Keys */
 
-static int compare_slices(const void *a, const void *b) {
+static int compare_bytes(const void *a, const void *b) {
   return kv_slice_compare(*(const struct kv_slice *)a, *(const struct kv_slice *)b);
 }
 
-/* Lists of SQLite come sorted. */
-static void sort_slices(struct kv_slice *slices, size_t count) {
+static int compare_slices(const void *comparator, const void *a, const void *b) {
+  return kv_key_compare(comparator, *(const struct kv_slice *)a, *(const struct kv_slice *)b);
+}
+
+/* In the order of the table. Lists of SQLite come sorted. */
+static void sort_slices(const struct kv_comparator *comparator, struct kv_slice *slices,
+                        size_t count) {
   for (size_t i = 1; i < count; i++) {
-    if (kv_slice_compare(slices[i - 1], slices[i]) <= 0) continue;
-    qsort(slices, count, sizeof *slices, compare_slices);
+    if (kv_key_compare(comparator, slices[i - 1], slices[i]) <= 0) continue;
+    if (comparator)
+      colfam_sort(slices, count, sizeof *slices, compare_slices, comparator);
+    else
+      qsort(slices, count, sizeof *slices, compare_bytes);
     return;
   }
 }
@@ -160,7 +175,7 @@ static int make_keys(struct colfam_lookup *lookup) {
   if (!kv_buf_extend(&lookup->key_slices, count * sizeof(struct kv_slice))) return SQLITE_NOMEM;
   struct kv_slice *keys = (struct kv_slice *)(void *)lookup->key_slices.data;
   for (size_t i = 0; i < count; i++) keys[i] = colfam_strings_at(&lookup->prefixes, i);
-  sort_slices(keys, count);
+  sort_slices(kv_family_comparator(lookup->vtab->table->family), keys, count);
   size_t distinct = 0;
   for (size_t i = 0; i < count; i++) {
     if (distinct && kv_slice_equal(keys[distinct - 1], keys[i])) continue;
@@ -196,6 +211,14 @@ static int make_bounded_ranges(struct colfam_lookup *lookup, const struct colfam
   if (rc == SQLITE_OK) rc = make_ranges(lookup, &bounds);
   colfam_column_bounds_release(&bounds);
   return rc;
+}
+
+static int make_everything(struct colfam_lookup *lookup) {
+  colfam_strings_clear(&lookup->prefixes);
+  colfam_strings_close(&lookup->prefixes);
+  lookup->by_key = false;
+  lookup->widened = true;
+  return colfam_strings_ok(&lookup->prefixes) ? make_ranges(lookup, NULL) : SQLITE_NOMEM;
 }
 
 /* ---- One key */
@@ -238,6 +261,7 @@ static int run(struct colfam_lookup *lookup, const struct colfam_plan *plan, sql
                ? colfam_packed_read(lookup->vtab, argv[0], &lookup->prefixes)
                : bind_columns(lookup, plan, argv, &bound);
   if (rc != SQLITE_OK) return rc;
+  if (lookup->everything) return make_everything(lookup);
   bool all = bound == plan->equal_count;
   lookup->by_key = names_keys(plan) && all;
   if (lookup->by_key) return make_keys(lookup);
@@ -249,7 +273,7 @@ int colfam_lookup_run(struct colfam_lookup *lookup, const struct colfam_plan *pl
                       sqlite3_value **argv) {
   bool told = false;
   lookup->key_count = 0;
-  lookup->widened = false;
+  lookup->widened = lookup->everything = false;
   if (names_one_key(plan)) {
     int rc = encode_key(lookup, plan->equal_count, argv, &told);
     lookup->by_key = true;

@@ -24,7 +24,8 @@ struct colfam_lookup {
   struct kv_slice *keys;
   size_t key_count;
   struct colfam_ranges ranges;
-  bool widened; /* more was put in than the arguments say: texts that look like numbers */
+  bool everything; /* keys that cannot be named are among all */
+  bool widened;    /* more was put in than the arguments say: texts that look like numbers */
   /* Work space; keys are borrowed from it. */
   struct colfam_strings prefixes;
   struct colfam_strings next;

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "error.h"
+#include "orders.h"
+#include "orders_test.h"
 #include "schema.h"
 
 struct option {
@@ -93,13 +95,17 @@ static void get_value_bytes(const struct colfam_options *options, char value[64]
 
 static bool set_comparator(const struct option *self, struct colfam_options *options,
                            const char *value) {
-  (void)self, (void)options;
-  return sqlite3_stricmp(value, "bytewise") == 0;
+  static const char *const own[] = {"bytewise", "reverse"};
+  (void)self;
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+    if (sqlite3_stricmp(value, own[i]) == 0) value = own[i];
+  if (!colfam_order_name_is_sound(value)) return false;
+  sqlite3_snprintf(sizeof options->comparator, options->comparator, "%s", value);
+  return true;
 }
 
 static void get_comparator(const struct colfam_options *options, char value[64]) {
-  (void)options;
-  sqlite3_snprintf(64, value, "bytewise");
+  sqlite3_snprintf(64, value, "%s", options->comparator);
 }
 
 /* One of two words. */
@@ -135,7 +141,8 @@ static const struct option all[] = {
     {"memtable_bytes", "16384 to 1073741824", 16384, 1073741824, set_memtable_bytes,
      get_memtable_bytes},
     {"value_bytes", "0 to 1048576", 0, 1048576, set_value_bytes, get_value_bytes},
-    {"comparator", "bytewise in this version", 0, 0, set_comparator, get_comparator},
+    {"comparator", "bytewise, reverse and names of registered orders", 0, 0, set_comparator,
+     get_comparator},
     {"track_rows", "on, off", 0, 0, set_track_rows, get_track_rows},
     {"conflict", "abort, replace", 0, 0, set_conflict, get_conflict},
 };
@@ -145,6 +152,14 @@ void colfam_options_default(struct colfam_options *options) {
   kv_options_default(&options->kv);
   options->track_rows = true;
   options->conflict_replace = false;
+  const char *order = colfam_orders_test_default();
+  sqlite3_snprintf(sizeof options->comparator, options->comparator, "%s",
+                   order ? order : "bytewise");
+}
+
+bool colfam_options_are_native(const struct colfam_options *options) {
+  return strcmp(options->comparator, "bytewise") == 0 ||
+         strcmp(options->comparator, "reverse") == 0;
 }
 
 static int refuse_name(const char *name, char **message) {

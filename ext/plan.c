@@ -179,11 +179,18 @@ static int find_bound(const struct colfam_planner *planner, int position, int op
   return -1;
 }
 
+/* Sort keys stand for texts and blobs in an order that bounds do not speak of; of what is a number for the most
+** part, the bounds that are numbers still hold (ranges.c). */
+static bool can_be_bounded(const struct colfam_planner *planner, int position) {
+  return planner->order == COLFAM_ORDER_NATIVE || colfam_planner_is_numeric(planner, position);
+}
+
 static void bind_bounds(struct colfam_planner *planner, int position, int *argc) {
   struct colfam_plan *plan = &planner->plan;
   const struct sqlite3_index_constraint *terms = planner->info->aConstraint;
   int lower, upper;
-  plan->pattern = find_pattern(planner, position, &lower, &upper);
+  plan->pattern =
+      planner->order == COLFAM_ORDER_NATIVE && find_pattern(planner, position, &lower, &upper);
   if (!plan->pattern) {
     lower = find_bound(planner, position, SQLITE_INDEX_CONSTRAINT_GT, SQLITE_INDEX_CONSTRAINT_GE);
     upper = find_bound(planner, position, SQLITE_INDEX_CONSTRAINT_LT, SQLITE_INDEX_CONSTRAINT_LE);
@@ -206,8 +213,21 @@ static void bind_bounds(struct colfam_planner *planner, int position, int *argc)
 ** left to SQLite, and so are keys of several columns, which a list of rows may bind one by one. */
 static bool is_exact(const struct colfam_planner *planner, int term) {
   if (planner->key_count != 1 || !colfam_planner_is_numeric(planner, 0)) return false;
+  if (planner->order == COLFAM_ORDER_ENCODED) return false;
   if (colfam_schema_key_part(planner->schema, 0).collation != KV_BINARY) return false;
   return term < LIST_TERMS_MAX && planner->info->aConstraint[term].op == SQLITE_INDEX_CONSTRAINT_EQ;
+}
+
+/* Keys that begin alike need not stand together. */
+static void unbind_key(struct colfam_planner *planner) {
+  planner->plan.equal_count = 0;
+  planner->plan.lists = 0;
+  for (int i = 0; i < planner->info->nConstraint; i++) {
+    if (planner->info->aConstraintUsage[i].argvIndex && is_list(planner->info, i))
+      sqlite3_vtab_in(planner->info, i, 0);
+    planner->info->aConstraintUsage[i].argvIndex = 0;
+    planner->info->aConstraintUsage[i].omit = 0;
+  }
 }
 
 static void bind_key(struct colfam_planner *planner) {
@@ -224,7 +244,11 @@ static void bind_key(struct colfam_planner *planner) {
     planner->info->aConstraintUsage[term].omit = is_exact(planner, term);
   }
   plan->equal_count = position;
-  if (position < planner->key_count) bind_bounds(planner, position, &argc);
+  if (position == planner->key_count) return;
+  if (planner->order == COLFAM_ORDER_CALLED)
+    unbind_key(planner);
+  else if (can_be_bounded(planner, position))
+    bind_bounds(planner, position, &argc);
 }
 
 /* ---- Packed keys */
@@ -349,6 +373,7 @@ int colfam_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
   const struct colfam_schema *schema = vtab->schema;
   struct colfam_planner planner = {.schema = schema, .info = info};
   planner.key_count = schema->key_form == COLFAM_KEY_ROWID ? 1 : schema->key_count;
+  planner.order = colfam_schema_order(vtab->schema);
   planner.key_only = uses_only_key(&planner);
   planner.may_read_keys = schema->key_form == COLFAM_KEY_COLUMN && info->colUsed;
   int rc = bind_packed(&planner, vtab);

@@ -66,6 +66,7 @@ static bool direction_matters(sqlite3_index_info *info) {
 
 void colfam_planner_order(struct colfam_planner *planner) {
   struct order order = {0};
+  if (planner->order != COLFAM_ORDER_NATIVE && planner->info->nOrderBy) return;
   for (int i = 0; i < planner->info->nOrderBy && !order_is_done(planner, &order); i++)
     if (!take_order_term(planner, &order, i)) return;
   if (order.from > order.first && order.any) return;

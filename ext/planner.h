@@ -14,6 +14,7 @@ struct colfam_planner {
   sqlite3_index_info *info;
   struct colfam_plan plan;
   int key_count; /* columns of the key, 1 for a rowid */
+  enum colfam_order_kind order;
   bool key_only; /* no value column is used */
   bool
       may_read_keys; /* a count may be, as likely as not, `SELECT k`; nobody asks for a hidden key */

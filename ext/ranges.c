@@ -145,14 +145,20 @@ static bool bounds_nothing(const struct colfam_argument *lower) {
   return lower->widens && lower->affinity == COLFAM_AFF_TEXT;
 }
 
+/* In the order of sort keys a text or blob bounds nothing. */
+static bool is_unordered(const struct colfam_argument *argument) {
+  return argument->part.encoder && argument->datum.type >= KV_TEXT;
+}
+
 static void set_values(struct colfam_column_bounds *bounds, const struct colfam_plan *plan,
                        bool writing) {
   struct colfam_interval *values = &bounds->intervals[0];
   bounds->count = 1;
   bounds->widened = plan->has_lower && bounds_nothing(&bounds->lower);
+  if (is_unordered(&bounds->lower) || is_unordered(&bounds->upper)) bounds->widened = true;
   if (plan->has_lower && !bounds->widened)
     values->lower = (struct colfam_bound){&bounds->lower.datum, plan->lower_open};
-  if (!plan->has_upper) return;
+  if (!plan->has_upper || is_unordered(&bounds->upper)) return;
   values->upper = (struct colfam_bound){&bounds->upper.datum, plan->upper_open};
   if (needs_numerals(&bounds->upper, plan->upper_plain, writing)) add_numerals(bounds);
 }

@@ -9,14 +9,15 @@
 **
 ** Fix-ups say what the key lost, two bits for each key column in key order, from the low bits of the first
 ** byte on, zero bytes at the end left out: 0 as the key decodes, 1 a real although the key decodes to an
-** integer, 2 the real -0.0, 3 a text that the key has folded: it is behind the value columns. So each row
+** integer, 2 the real -0.0, 3 a text that the key has folded, or a text or blob that has a sort key there: it is
+** behind the value columns. So each row
 ** has one encoding. A rowid table's rowid is in the key only. Any thread. */
 #include "row.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { FIX_NONE, FIX_REAL, FIX_NEGATIVE_ZERO, FIX_TEXT };
+enum { FIX_NONE, FIX_REAL, FIX_NEGATIVE_ZERO, FIX_BYTES };
 enum { TYPE_NULL = 0, TYPE_INT64 = 6, TYPE_REAL = 7, TYPE_ZERO = 8, TYPE_ONE = 9, TYPE_BYTES = 12 };
 
 static const uint8_t fixed_size[TYPE_BYTES] = {0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0};
@@ -120,9 +121,9 @@ int colfam_row_null_column(const struct colfam_row *row, const struct colfam_sch
 
 /* ---- To bytes */
 
-void colfam_rowid_key(struct kv_buf *key, sqlite3_int64 rowid) {
+void colfam_rowid_key(const struct colfam_schema *schema, struct kv_buf *key, sqlite3_int64 rowid) {
   struct kv_datum datum = {.type = KV_INTEGER, .integer = rowid};
-  kv_key_append(key, (struct kv_key_part){.last = true}, &datum);
+  kv_key_append(key, colfam_schema_key_part(schema, 0), &datum);
 }
 
 /* Told before the bytes are copied; spaces that RTRIM drops do not count. */
@@ -134,7 +135,7 @@ static bool is_too_long(struct kv_key_part part, const struct kv_datum *datum) {
 int colfam_row_encode_key(struct colfam_row *row, const struct colfam_schema *schema,
                           sqlite3_int64 rowid) {
   kv_buf_clear(&row->key);
-  if (schema->key_form == COLFAM_KEY_ROWID) colfam_rowid_key(&row->key, rowid);
+  if (schema->key_form == COLFAM_KEY_ROWID) colfam_rowid_key(schema, &row->key, rowid);
   for (int i = 0; i < schema->key_count; i++) {
     struct kv_key_part part = colfam_schema_key_part(schema, i);
     const struct kv_datum *datum = &row->datums[schema->key_columns[i]];
@@ -145,8 +146,15 @@ int colfam_row_encode_key(struct colfam_row *row, const struct colfam_schema *sc
   return row->key.status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
 }
 
+/* Whether the key has a sort key in the value's place. */
+static bool is_encoded(const struct colfam_schema *schema, const struct kv_datum *datum) {
+  return schema->encoder && datum->type >= KV_TEXT;
+}
+
 /* Whether a key column can need a fix-up when its bytes decode to this. */
-static bool can_be_fixed(const struct colfam_column *column, const struct kv_datum *decoded) {
+static bool can_be_fixed(const struct colfam_schema *schema, const struct colfam_column *column,
+                         const struct kv_datum *decoded) {
+  if (is_encoded(schema, decoded)) return true;
   if (decoded->type == KV_TEXT) return kv_text_is_ambiguous(column->key_collation, decoded->bytes);
   if (decoded->type != KV_INTEGER) return false;
   if (column->affinity == COLFAM_AFF_BLOB) return true;
@@ -154,9 +162,11 @@ static bool can_be_fixed(const struct colfam_column *column, const struct kv_dat
   return whole && decoded->integer == INT64_MIN;
 }
 
-static int fix_of(const struct colfam_column *column, const struct kv_datum *datum) {
+static int fix_of(const struct colfam_schema *schema, const struct colfam_column *column,
+                  const struct kv_datum *datum) {
+  if (is_encoded(schema, datum)) return FIX_BYTES;
   if (datum->type == KV_TEXT)
-    return kv_text_is_folded(column->key_collation, datum->bytes) ? FIX_NONE : FIX_TEXT;
+    return kv_text_is_folded(column->key_collation, datum->bytes) ? FIX_NONE : FIX_BYTES;
   if (column->affinity == COLFAM_AFF_REAL || datum->type != KV_REAL || !fits_int64(datum->real))
     return FIX_NONE;
   return datum->real == 0 && signbit(datum->real) ? FIX_NEGATIVE_ZERO : FIX_REAL;
@@ -165,7 +175,7 @@ static int fix_of(const struct colfam_column *column, const struct kv_datum *dat
 static int fix_of_key_column(const struct colfam_row *row, const struct colfam_schema *schema,
                              int i) {
   int column = schema->key_columns[i];
-  return fix_of(&schema->columns[column], &row->datums[column]);
+  return fix_of(schema, &schema->columns[column], &row->datums[column]);
 }
 
 static void append_fixes(struct colfam_row *row, const struct colfam_schema *schema, size_t size) {
@@ -244,7 +254,7 @@ static struct extent measure(struct colfam_row *row, const struct colfam_schema 
   for (int i = 0; i < schema->key_count; i++) {
     int fix = fix_of_key_column(row, schema, i);
     if (fix) extent.fixes = (size_t)i / 4 + 1;
-    if (fix == FIX_TEXT) store(row, &row->datums[schema->key_columns[i]], &extent);
+    if (fix == FIX_BYTES) store(row, &row->datums[schema->key_columns[i]], &extent);
   }
   return extent;
 }
@@ -377,11 +387,12 @@ static int fix_at(struct kv_slice fixes, int key_index) {
   return byte < fixes.size ? fixes.data[byte] >> (key_index % 4 * 2) & 3 : FIX_NONE;
 }
 
-static bool read_folded_text(const struct colfam_schema *schema, const struct parts *parts,
-                             int key_index, struct kv_datum *datum) {
+static bool read_kept_bytes(const struct colfam_schema *schema, const struct parts *parts,
+                            int key_index, struct kv_datum *datum) {
   int index = schema->value_count;
-  for (int i = 0; i < key_index; i++) index += fix_at(parts->fixes, i) == FIX_TEXT;
-  return stored_datum(parts, index, datum) && datum->type == KV_TEXT;
+  for (int i = 0; i < key_index; i++) index += fix_at(parts->fixes, i) == FIX_BYTES;
+  kv_type type = datum->type;
+  return stored_datum(parts, index, datum) && datum->type == type;
 }
 
 /* Makes of what a key column decodes to what was stored. */
@@ -396,10 +407,10 @@ static bool apply_fix(const struct colfam_schema *schema, const struct parts *pa
       if (datum->type != KV_INTEGER || datum->integer) return false;
       *datum = (struct kv_datum){.type = KV_REAL, .real = -0.0};
       return true;
-    case FIX_TEXT:
-      return datum->type == KV_TEXT && read_folded_text(schema, parts, key_index, datum);
+    case FIX_BYTES:
+      return datum->type >= KV_TEXT && read_kept_bytes(schema, parts, key_index, datum);
     default:
-      return true;
+      return !is_encoded(schema, datum);
   }
 }
 
@@ -413,9 +424,13 @@ static kv_status key_datum(const struct colfam_schema *schema, struct kv_slice k
   return status;
 }
 
-int colfam_rowid_of_key(struct kv_slice key, sqlite3_int64 *rowid) {
+int colfam_rowid_of_key(const struct colfam_schema *schema, struct kv_slice key,
+                        sqlite3_int64 *rowid) {
   struct kv_datum datum;
-  kv_status status = kv_key_decode(&key, (struct kv_key_part){.last = true}, NULL, &datum, NULL);
+  struct kv_buf scratch;
+  kv_buf_init(&scratch);
+  kv_status status = kv_key_decode(&key, colfam_schema_key_part(schema, 0), &scratch, &datum, NULL);
+  kv_buf_release(&scratch);
   if (status != KV_OK || datum.type != KV_INTEGER) return SQLITE_CORRUPT_VTAB;
   *rowid = datum.integer;
   return SQLITE_OK;
@@ -509,7 +524,7 @@ static int key_column_datum(const struct colfam_schema *schema, struct kv_slice 
   const struct colfam_column *self = &schema->columns[column];
   struct parts parts;
   kv_status status = key_datum(schema, key, self->key_index, scratch, datum);
-  if (status == KV_OK && can_be_fixed(self, datum)) {
+  if (status == KV_OK && can_be_fixed(schema, self, datum)) {
     if (!value) {
       *told = false;
     } else if (!split_value(*value, &parts) || !apply_fix(schema, &parts, self->key_index, datum)) {
@@ -521,9 +536,10 @@ static int key_column_datum(const struct colfam_schema *schema, struct kv_slice 
   return status == KV_OK ? SQLITE_OK : SQLITE_CORRUPT_VTAB;
 }
 
-static int rowid_datum(struct kv_slice key, struct kv_datum *datum) {
+static int rowid_datum(const struct colfam_schema *schema, struct kv_slice key,
+                       struct kv_datum *datum) {
   sqlite3_int64 rowid = 0;
-  int rc = colfam_rowid_of_key(key, &rowid);
+  int rc = colfam_rowid_of_key(schema, key, &rowid);
   *datum = (struct kv_datum){.type = KV_INTEGER, .integer = rowid};
   return rc;
 }
@@ -533,7 +549,7 @@ int colfam_row_datum(const struct colfam_schema *schema, struct kv_slice key, st
   bool told = true;
   int index = schema->columns[column].value_index;
   *datum = (struct kv_datum){.type = KV_NULL};
-  if (column == schema->rowid_column) return rowid_datum(key, datum);
+  if (column == schema->rowid_column) return rowid_datum(schema, key, datum);
   if (index < 0) return key_column_datum(schema, key, &value, column, scratch, datum, &told);
   return value_datum(value, index, datum) ? SQLITE_OK : SQLITE_CORRUPT_VTAB;
 }
@@ -546,7 +562,7 @@ int colfam_row_result_of_key(const struct colfam_schema *schema, struct kv_slice
   if (!*told) return SQLITE_OK;
   kv_buf_init(&scratch);
   int rc = column == schema->rowid_column
-               ? rowid_datum(key, &datum)
+               ? rowid_datum(schema, key, &datum)
                : key_column_datum(schema, key, NULL, column, &scratch, &datum, told);
   if (rc == SQLITE_OK && *told) set_result(lender, context, &datum);
   kv_buf_release(&scratch);
@@ -580,9 +596,10 @@ static kv_status check_fix(const struct colfam_schema *schema, const struct part
                            struct kv_datum *datum, struct kv_slice bytes, struct kv_buf *scratch) {
   const struct colfam_column *column = &schema->columns[schema->key_columns[i]];
   int fix = fix_at(parts->fixes, i);
-  if (fix == FIX_NONE) return KV_OK;
-  if (!can_be_fixed(column, datum) || !apply_fix(schema, parts, i, datum)) return KV_CORRUPT;
-  if (fix_of(column, datum) != fix) return KV_CORRUPT;
+  if (fix == FIX_NONE) return is_encoded(schema, datum) ? KV_CORRUPT : KV_OK;
+  if (!can_be_fixed(schema, column, datum) || !apply_fix(schema, parts, i, datum))
+    return KV_CORRUPT;
+  if (fix_of(schema, column, datum) != fix) return KV_CORRUPT;
   kv_buf_clear(scratch);
   kv_key_append(scratch, colfam_schema_key_part(schema, i), datum);
   if (scratch->status != KV_OK) return scratch->status;
@@ -621,7 +638,7 @@ static bool values_sound(const struct colfam_schema *schema, const struct parts 
     if (schema->columns[i].not_null && reader.type == TYPE_NULL) return false;
   }
   for (int i = 0; i < schema->key_count; i++)
-    if (fix_at(parts->fixes, i) == FIX_TEXT && !next_column(&reader)) return false;
+    if (fix_at(parts->fixes, i) == FIX_BYTES && !next_column(&reader)) return false;
   return !kv_reader_left(&reader.types) && !kv_reader_left(&reader.payload);
 }
 
@@ -631,7 +648,7 @@ int colfam_row_check(const struct colfam_schema *schema, struct kv_slice key,
   sqlite3_int64 rowid;
   if (!split_value(value, &parts) || !values_sound(schema, &parts)) return SQLITE_CORRUPT_VTAB;
   if (schema->key_form == COLFAM_KEY_ROWID) {
-    return parts.fixes.size ? SQLITE_CORRUPT_VTAB : colfam_rowid_of_key(key, &rowid);
+    return parts.fixes.size ? SQLITE_CORRUPT_VTAB : colfam_rowid_of_key(schema, key, &rowid);
   }
   struct kv_buf scratch;
   kv_buf_init(&scratch);

@@ -50,8 +50,9 @@ int colfam_row_encode_key(struct colfam_row *row, const struct colfam_schema *sc
 int colfam_row_encode_value(struct colfam_row *row, const struct colfam_schema *schema);
 
 /* The key of a rowid. */
-void colfam_rowid_key(struct kv_buf *key, sqlite3_int64 rowid);
-int colfam_rowid_of_key(struct kv_slice key, sqlite3_int64 *rowid);
+void colfam_rowid_key(const struct colfam_schema *schema, struct kv_buf *key, sqlite3_int64 rowid);
+int colfam_rowid_of_key(const struct colfam_schema *schema, struct kv_slice key,
+                        sqlite3_int64 *rowid);
 
 /* What the key needs of a row's value, as a value that has nothing else: its value columns are NULL. It serves
 ** key columns in the place of the value. false when the bytes are no row (a kv_head_fn). */

@@ -296,7 +296,7 @@ static int salvage_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
   const struct salvage_cursor *cursor = (const struct salvage_cursor *)base;
   *rowid = cursor->number;
   if (vtab_of(cursor)->schema->key_form == COLFAM_KEY_ROWID)
-    return colfam_rowid_of_key(cursor->row.key, rowid);
+    return colfam_rowid_of_key(vtab_of(cursor)->schema, cursor->row.key, rowid);
   return SQLITE_OK;
 }
 

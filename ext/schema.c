@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "orders.h"
 #include "schema_parse.h"
 #include "token.h"
 
@@ -157,6 +158,13 @@ static int set_key(struct colfam_schema *schema, const struct colfam_key_words *
   return rc;
 }
 
+/* Reverse order is the other direction of each column. */
+static void set_direction(struct colfam_schema *schema) {
+  schema->reverse = strcmp(schema->options.comparator, "reverse") == 0;
+  for (int i = 0; i < schema->key_count; i++)
+    schema->columns[schema->key_columns[i]].descending ^= schema->reverse;
+}
+
 /* ---- Numbers of columns */
 
 static int set_numbers(struct colfam_schema *schema, char **message) {
@@ -223,6 +231,7 @@ static int build(struct colfam_schema *schema, struct colfam_key_words *key, int
     schema->columns[i].key_index = -1;
   }
   if (rc == SQLITE_OK) rc = set_key(schema, key, message);
+  set_direction(schema);
   if (rc == SQLITE_OK) rc = set_numbers(schema, message);
   return rc == SQLITE_OK ? declare(schema) : rc;
 }
@@ -274,7 +283,65 @@ void colfam_schema_unref(struct colfam_schema *schema) {
   sqlite3_free(schema->table);
   sqlite3_free(schema->label);
   sqlite3_free(schema->declaration);
+  kv_custom_unref(schema->custom);
   sqlite3_free(schema);
+}
+
+/* ---- Order */
+
+/* Rowids are numbers, which no registered order orders. */
+enum colfam_order_kind colfam_schema_order(struct colfam_schema *schema) {
+  if (colfam_options_are_native(&schema->options) || schema->key_form == COLFAM_KEY_ROWID)
+    return COLFAM_ORDER_NATIVE;
+  char *message = NULL;
+  (void)colfam_schema_find_order(schema, &message);
+  sqlite3_free(message);
+  return schema->encoder ? COLFAM_ORDER_ENCODED : COLFAM_ORDER_CALLED;
+}
+
+/* A sort key is made of what the text is, not of what a collation makes of it. */
+static int check_collations(const struct colfam_schema *schema, char **message) {
+  for (int i = 0; i < schema->key_count; i++) {
+    const struct colfam_column *column = &schema->columns[schema->key_columns[i]];
+    if (column->key_collation != KV_BINARY)
+      return colfam_error(message, SQLITE_ERROR,
+                          "table %s: key column %s: COLLATE %s beside comparator %s, a sort-key "
+                          "encoder, is not supported: let the encoder make equal what is to be",
+                          schema->label, column->name, column->collation,
+                          schema->options.comparator);
+  }
+  return SQLITE_OK;
+}
+
+int colfam_schema_find_order(struct colfam_schema *schema, char **message) {
+  if (colfam_options_are_native(&schema->options) || schema->custom) return SQLITE_OK;
+  struct kv_custom *custom = colfam_order_find(schema->options.comparator);
+  if (!custom)
+    return colfam_error(message, SQLITE_ERROR,
+                        "table %s: its comparator %s is not registered in this process: programs "
+                        "register it with register_order of colfam.h",
+                        schema->label, schema->options.comparator);
+  int rc = kv_custom_encoder(custom) ? check_collations(schema, message) : SQLITE_OK;
+  if (rc != SQLITE_OK) {
+    kv_custom_unref(custom);
+    return rc;
+  }
+  schema->custom = custom;
+  schema->encoder = kv_custom_encoder(custom);
+  schema->ascending = !schema->encoder && schema->key_count == 1;
+  return SQLITE_OK;
+}
+
+int colfam_schema_comparator(const struct colfam_schema *schema,
+                             struct kv_comparator **comparator) {
+  *comparator = NULL;
+  bool called = schema->custom && !schema->encoder && schema->key_form != COLFAM_KEY_ROWID;
+  if (!called) return SQLITE_OK;
+  bool single = schema->ascending;
+  bool down = single && schema->columns[schema->key_columns[0]].descending;
+  kv_status status = kv_custom_comparator(
+      schema->custom, single ? KV_CUSTOM_CONTENT : KV_CUSTOM_KEYS, down, comparator, NULL);
+  return status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
 }
 
 enum colfam_affinity colfam_schema_key_affinity(const struct colfam_schema *schema, int i) {

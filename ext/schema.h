@@ -40,12 +40,15 @@ struct colfam_options {
   struct kv_options kv;
   bool track_rows;
   bool conflict_replace;
+  char comparator[64]; /* bytewise, reverse, or the name of a registered order (orders.h) */
 };
 void colfam_options_default(struct colfam_options *options);
+/* Whether keys need no registered order. */
+bool colfam_options_are_native(const struct colfam_options *options);
 /* Whether this version has an option of that name (ASCII case ignored). */
 bool colfam_options_known(const char *name);
-/* Sets one option by name; unknown names, bad values and values not yet supported (of value_bytes and
-** comparator all but the default) give SQLITE_ERROR with a message that lists what is allowed. */
+/* Sets one option by name; unknown names, bad values and values not yet supported (of value_bytes all but
+** the default) give SQLITE_ERROR with a message that lists what is allowed. */
 int colfam_options_set(struct colfam_options *options, const char *name, const char *value,
                        char **message);
 /* The same for a command's text "name=value", blanks allowed around both. What is fixed at CREATE is refused.
@@ -70,6 +73,11 @@ struct colfam_schema {
   int command_column; /* vtab column number of the command column */
   int keys_column;    /* vtab column number of colfam_keys, which takes packed keys in a WHERE */
   struct colfam_options options;
+  bool reverse;                     /* comparator: each key column is in the other direction */
+  struct kv_custom *custom;         /* a use of the registered order, once found */
+  const struct kv_encoder *encoder; /* its, of texts and blobs in the key */
+  bool
+      ascending; /* in bytes, whatever is declared: a comparator gets the content of the one column */
   char *declaration; /* for sqlite3_declare_vtab */
 };
 /* argv as SQLite gives it to xCreate/xConnect (module, database, table, arguments...). Names are unquoted,
@@ -80,12 +88,27 @@ int colfam_schema_new(int argc, const char *const *argv, struct colfam_schema **
 /* A schema starts with one reference. References are counted by the connection's thread. */
 struct colfam_schema *colfam_schema_ref(struct colfam_schema *schema);
 void colfam_schema_unref(struct colfam_schema *schema); /* NULL is allowed */
+/* What the table's comparator says of the order of its keys. */
+enum colfam_order_kind {
+  COLFAM_ORDER_NATIVE,  /* that of the columns, as they are declared or reversed */
+  COLFAM_ORDER_ENCODED, /* column by column too, but texts and blobs by their sort keys */
+  COLFAM_ORDER_CALLED /* known by comparing keys alone; or not known, as nobody has registered it yet */
+};
+enum colfam_order_kind colfam_schema_order(struct colfam_schema *schema);
+/* Finds the registered order that the table needs, once; before keys are encoded. SQLITE_ERROR when it is not
+** registered or cannot be for such keys. */
+int colfam_schema_find_order(struct colfam_schema *schema, char **message);
+/* The engine's comparator for the keys: NULL when they are in memcmp order. One reference for the caller. */
+int colfam_schema_comparator(const struct colfam_schema *schema, struct kv_comparator **comparator);
 /* How key column i (0-based in the key) is encoded; for rowid tables i = 0 is the rowid. */
 static inline struct kv_key_part colfam_schema_key_part(const struct colfam_schema *schema, int i) {
-  if (schema->key_form == COLFAM_KEY_ROWID) return (struct kv_key_part){.last = true};
+  if (schema->key_form == COLFAM_KEY_ROWID)
+    return (struct kv_key_part){.last = true, .descending = schema->reverse};
   const struct colfam_column *column = &schema->columns[schema->key_columns[i]];
-  return (struct kv_key_part){column->descending, i == schema->key_count - 1,
-                              column->key_collation};
+  return (struct kv_key_part){.descending = column->descending && !schema->ascending,
+                              .last = i == schema->key_count - 1,
+                              .collation = column->key_collation,
+                              .encoder = schema->encoder};
 }
 /* Its affinity. */
 enum colfam_affinity colfam_schema_key_affinity(const struct colfam_schema *schema, int i);

@@ -346,28 +346,31 @@ static struct family_entry *find_family(struct colfam_store *store, const uint8_
 }
 
 static kv_status new_family(struct colfam_store *store, const uint8_t uuid[16],
-                            const struct kv_options *options, struct kv_family **family,
+                            const struct kv_options *options,
+                            const struct kv_comparator *comparator, struct kv_family **family,
                             struct kv_err *err) {
   struct kv_family_config config = {.env = store->env,
                                     .dir = store->dir,
                                     .like_path = store->path,
                                     .options = *options,
                                     .cache = process_cache,
-                                    .head = colfam_row_head};
+                                    .head = colfam_row_head,
+                                    .comparator = comparator};
   memcpy(config.uuid, uuid, 16);
   return kv_family_new(&config, family, err);
 }
 
 /* Under the lock: an entry with no user yet. */
 static struct family_entry *add_family(struct colfam_store *store, const uint8_t uuid[16],
-                                       const struct kv_options *options, kv_status *status,
+                                       const struct kv_options *options,
+                                       const struct kv_comparator *comparator, kv_status *status,
                                        struct kv_err *err) {
   struct family_entry *entry = sqlite3_malloc64(sizeof *entry);
   *status = entry ? KV_OK : kv_fail_nomem(err);
   if (!entry) return NULL;
   memset(entry, 0, sizeof *entry);
   memcpy(entry->uuid, uuid, 16);
-  *status = new_family(store, uuid, options, &entry->family, err);
+  *status = new_family(store, uuid, options, comparator, &entry->family, err);
   if (*status != KV_OK) {
     sqlite3_free(entry);
     return NULL;
@@ -378,13 +381,13 @@ static struct family_entry *add_family(struct colfam_store *store, const uint8_t
 }
 
 int colfam_store_family(struct colfam_store *store, const uint8_t uuid[16],
-                        const struct kv_options *options, struct kv_family **family,
-                        char **message) {
+                        const struct kv_options *options, const struct kv_comparator *comparator,
+                        struct kv_family **family, char **message) {
   struct kv_err err = {0};
   kv_status status = KV_OK;
   colfam_store_lock();
   struct family_entry *entry = find_family(store, uuid);
-  if (!entry) entry = add_family(store, uuid, options, &status, &err);
+  if (!entry) entry = add_family(store, uuid, options, comparator, &status, &err);
   if (entry) {
     entry->users++;
     *family = kv_family_ref(entry->family);

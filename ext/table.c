@@ -250,14 +250,15 @@ static void free_dropped(struct colfam_conn *conn, const char *database) {
 
 /* Makes the table of a catalog, which it takes over on success. */
 static int new_table(struct colfam_conn *conn, struct colfam_catalog *catalog,
-                     const struct colfam_options *options, struct colfam_table **out,
-                     char **message) {
+                     const struct colfam_options *options, const struct kv_comparator *comparator,
+                     struct colfam_table **out, char **message) {
   struct colfam_table *table = sqlite3_malloc64(sizeof *table);
   if (!table) return SQLITE_NOMEM;
   memset(table, 0, sizeof *table);
   int rc = colfam_store_open(conn->db, catalog->database, &table->store, &table->file);
   if (rc == SQLITE_OK)
-    rc = colfam_store_family(table->store, catalog->uuid, &options->kv, &table->family, message);
+    rc = colfam_store_family(table->store, catalog->uuid, &options->kv, comparator, &table->family,
+                             message);
   if (rc != SQLITE_OK) {
     colfam_store_close(table->store, conn->db, table->file);
     sqlite3_free(table);
@@ -305,6 +306,28 @@ static int meet_again(struct colfam_table *table, const struct colfam_vtab *vtab
                       vtab->schema->table, table->catalog.table);
 }
 
+/* What CREATE said, which the schema has kept, and what the shadow tables say. */
+static int check_order(const struct colfam_vtab *vtab, const struct colfam_meta *meta,
+                       char **message) {
+  const char *declared = vtab->schema->options.comparator, *found = meta->options.comparator;
+  if (strcmp(declared, found) == 0) return SQLITE_OK;
+  return colfam_error(message, SQLITE_CORRUPT_VTAB,
+                      "table %s: it was created with comparator %s, %s_cfmeta says %s",
+                      vtab->schema->label, declared, vtab->schema->table, found);
+}
+
+static int make_table(struct colfam_vtab *vtab, struct colfam_catalog *catalog,
+                      const struct colfam_meta *meta, struct colfam_table **table, char **message) {
+  struct kv_comparator *comparator;
+  free_dropped(vtab->conn, vtab->database);
+  int rc = colfam_schema_comparator(vtab->schema, &comparator);
+  if (rc != SQLITE_OK) return rc;
+  rc = new_table(vtab->conn, catalog, &meta->options, comparator, table, message);
+  kv_comparator_unref(comparator);
+  if (rc == SQLITE_OK || !*message) return rc;
+  return colfam_error(message, rc, "table %s: %s", catalog->label, *message);
+}
+
 /* Finds the table by the uuid in its shadow tables, or makes it. */
 static int find_or_make(struct colfam_vtab *vtab, struct colfam_table **table, char **message) {
   struct colfam_catalog catalog;
@@ -312,14 +335,13 @@ static int find_or_make(struct colfam_vtab *vtab, struct colfam_table **table, c
   if (rc != SQLITE_OK) return rc;
   struct colfam_meta meta;
   rc = colfam_catalog_read_meta(&catalog, &meta, message);
+  if (rc == SQLITE_OK) rc = check_order(vtab, &meta, message);
   if (rc == SQLITE_OK) {
     memcpy(catalog.uuid, meta.uuid, sizeof meta.uuid);
     struct colfam_table *known = find_table(vtab->conn, vtab->database, meta.uuid);
     if (!known) {
-      free_dropped(vtab->conn, vtab->database);
-      rc = new_table(vtab->conn, &catalog, &meta.options, table, message);
+      rc = make_table(vtab, &catalog, &meta, table, message);
       if (rc == SQLITE_OK) return rc;
-      if (*message) rc = colfam_error(message, rc, "table %s: %s", catalog.label, *message);
     } else {
       rc = meet_again(known, vtab, message);
       if (rc == SQLITE_OK) *table = known;
@@ -339,7 +361,10 @@ static int settle_found(struct colfam_conn *conn, struct colfam_catalog *found,
   }
   struct colfam_meta meta;
   int rc = colfam_catalog_read_meta(found, &meta, message);
-  if (rc == SQLITE_OK) rc = new_table(conn, found, &meta.options, table, message);
+  /* Only whoever has the schema knows a registered order: then it is left to those. */
+  bool known = colfam_options_are_native(&meta.options);
+  if (rc != SQLITE_OK || !known) return rc;
+  rc = new_table(conn, found, &meta.options, NULL, table, message);
   if (rc == SQLITE_OK) memset(found, 0, sizeof *found);
   return rc;
 }
@@ -361,6 +386,7 @@ int colfam_table_by_uuid(struct colfam_conn *conn, const char *database, const u
 
 int colfam_table_open(struct colfam_vtab *vtab, struct colfam_table **table, char **message) {
   int rc = colfam_table_refuse_place(vtab->conn->db, vtab->database, vtab->schema->label, message);
+  if (rc == SQLITE_OK) rc = colfam_schema_find_order(vtab->schema, message);
   if (rc == SQLITE_OK) rc = find_or_make(vtab, table, message);
   if (rc == SQLITE_OK) (*table)->vtab_count++;
   return rc;

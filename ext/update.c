@@ -45,11 +45,12 @@ static int find_max_rowid(struct change *change) {
   struct kv_scan *scan = NULL;
   struct kv_bounds all = {{NULL, 0}, {NULL, 0}, false};
   kv_status status = kv_scan_open(txn->view, txn->batch, &all, &scan, &err);
-  if (status == KV_OK) status = kv_scan_last(scan, &err);
+  if (status == KV_OK)
+    status = change->schema->reverse ? kv_scan_first(scan, &err) : kv_scan_last(scan, &err);
   int rc = status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
   if (rc == SQLITE_OK) {
     bool any = kv_scan_valid(scan);
-    if (any) rc = colfam_rowid_of_key(kv_scan_key(scan), &txn->rowid_max);
+    if (any) rc = colfam_rowid_of_key(change->schema, kv_scan_key(scan), &txn->rowid_max);
     txn->rowid_known = any && rc == SQLITE_OK;
   }
   kv_scan_close(scan);
@@ -65,7 +66,7 @@ static int random_rowid(struct change *change) {
     rowid++;
     struct kv_buf key;
     kv_buf_init(&key);
-    colfam_rowid_key(&key, rowid);
+    colfam_rowid_key(change->schema, &key, rowid);
     bool found = true;
     int rc = key.status == KV_OK ? exists(change, kv_buf_slice(&key), &found) : SQLITE_NOMEM;
     kv_buf_release(&key);
@@ -150,7 +151,7 @@ static int encode_old_key(struct change *change, sqlite3_value *value) {
   change->has_old = true;
   kv_buf_clear(&change->at->old_key);
   if (schema->key_form == COLFAM_KEY_ROWID) {
-    colfam_rowid_key(&change->at->old_key, sqlite3_value_int64(value));
+    colfam_rowid_key(schema, &change->at->old_key, sqlite3_value_int64(value));
   } else if (schema->key_form == COLFAM_KEY_HIDDEN) {
     kv_buf_append(&change->at->old_key, sqlite3_value_blob(value),
                   (size_t)sqlite3_value_bytes(value));

@@ -115,6 +115,7 @@ static int create_table(struct colfam_vtab *vtab, char **message) {
   int rc = refuse_name(name, message);
   if (rc == SQLITE_OK)
     rc = colfam_table_refuse_place(vtab->conn->db, vtab->database, vtab->schema->label, message);
+  if (rc == SQLITE_OK) rc = colfam_schema_find_order(vtab->schema, message);
   if (rc != SQLITE_OK) return rc;
   struct colfam_catalog catalog;
   rc = colfam_catalog_init(&catalog, vtab->conn->db, vtab->database, name);

@@ -12,6 +12,7 @@
 
 #include "engine/kv.h"
 #include "error.h"
+#include "orders.h"
 
 #define TASKS_MAX 16 /* at a time: files that they have made keep their descriptors */
 
@@ -88,9 +89,11 @@ static void run(void *context) {
 static void before_fork(void) {
   colfam_store_lock();
   kv_mutex_lock(worker.lock);
+  colfam_orders_lock();
 }
 
 static void after_fork(void) {
+  colfam_orders_unlock();
   kv_mutex_unlock(worker.lock);
   colfam_store_unlock();
 }

@@ -389,13 +389,14 @@ START_TEST(rowid_tables_have_no_key_columns) {
   for (size_t i = 0; i < sizeof rowids / sizeof *rowids; i++) {
     sqlite3_int64 rowid = 5;
     kv_buf_clear(&key);
-    colfam_rowid_key(&key, rowids[i]);
-    ck_assert_int_eq(colfam_rowid_of_key(kv_buf_slice(&key), &rowid), SQLITE_OK);
+    colfam_rowid_key(current, &key, rowids[i]);
+    ck_assert_int_eq(colfam_rowid_of_key(current, kv_buf_slice(&key), &rowid), SQLITE_OK);
     ck_assert_int_eq(rowid, rowids[i]);
-    ck_assert_int_eq(colfam_rowid_of_key(kv_slice_of(key.data, key.size - 1), &rowid),
+    ck_assert_int_eq(colfam_rowid_of_key(current, kv_slice_of(key.data, key.size - 1), &rowid),
                      SQLITE_CORRUPT_VTAB);
   }
-  ck_assert_int_eq(colfam_rowid_of_key(kv_slice_of("\x30"
+  ck_assert_int_eq(colfam_rowid_of_key(current,
+                                       kv_slice_of("\x30"
                                                    "7",
                                                    2),
                                        &(sqlite3_int64){0}),

@@ -333,7 +333,7 @@ START_TEST(bad_options_list_what_is_allowed) {
       {"a|block_bytes = 1023", "allowed are 1024 to 1048576"},
       {"a|block_bytes = 10 24", "cannot be '10 24'"},
       {"a|memtable_bytes = 99999999999999999999", "allowed are 16384 to 1073741824"},
-      {"a|comparator = reverse", "allowed are bytewise in this version"},
+      {"a|comparator = 7up", "allowed are bytewise, reverse and names of registered orders"},
       {"a|value_bytes = 1e3", "option value_bytes cannot be '1e3': allowed are 0 to 1048576"},
       {"a|track_rows = maybe", "allowed are on, off"},
       {"a|conflict = ignore", "allowed are abort, replace"},

@@ -188,8 +188,8 @@ static void expect_accepted(const struct bytes *row) {
   }
   if (schema->key_form == COLFAM_KEY_ROWID) {
     sqlite3_int64 rowid;
-    ck_assert_int_eq(colfam_rowid_of_key(row->key, &rowid), SQLITE_OK);
-    colfam_rowid_key(&key, rowid);
+    ck_assert_int_eq(colfam_rowid_of_key(schema, row->key, &rowid), SQLITE_OK);
+    colfam_rowid_key(schema, &key, rowid);
   }
   ck_assert(kv_slice_equal(row->key, kv_buf_slice(&key)));
   kv_buf_release(&key);

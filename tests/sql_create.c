@@ -89,8 +89,8 @@ START_TEST(create_refuses_bad_options_and_lists_what_is_allowed) {
       {"conflict = ignore", "replace"},
       {"value_bytes = 1048577", "0 to 1048576"},
       {"value_bytes = never", "0 to 1048576"},
-      {"comparator = reverse", "comparator"},
-      {"comparator = mine", "comparator"},
+      {"comparator = '1st'", "allowed are bytewise, reverse"},
+      {"comparator = mine", "comparator mine is not registered"},
       {"filter_bits = 5, filter_bits = 6", "filter_bits"},
       {"filter_bits = 5, FILTER_BITS = 5", "filter_bits"},
   };

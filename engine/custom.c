@@ -1,0 +1,338 @@
+/* See custom.h.
+**
+** A thread that needs something of its own for an order, a context or buffers, has a *seat* there: found in the
+** thread's list of seats, which one pointer a thread leads to (env.h), and made when it is first needed. A seat
+** goes with its thread; its context is closed earlier when the order ends. When there is no memory for a seat
+** or a copy, the call is made without: no comparison can fail.
+**
+** Locks: `turn` is held during a call that is serialised, `lock` for work on the list of seats; neither while the
+** other is taken. */
+#include "custom.h"
+
+#include <string.h>
+
+#include "env.h"
+#include "mem.h"
+
+struct seat {
+  struct kv_custom *custom; /* keeps its memory */
+  struct seat *next_of_thread;
+  struct seat *next, **link; /* of the order, under its lock; link NULL: taken off */
+  void *context;
+  uint8_t buffers[]; /* two of copy_bytes */
+};
+
+struct kv_custom {
+  struct kv_encoder encoder; /* first: calls cast back */
+  struct kv_custom_config config;
+  int64_t uses;   /* atomic: of those who may call */
+  int64_t memory; /* atomic: one for all uses, one a seat */
+  bool direct;    /* nothing but the call is to be done */
+  bool seated;    /* each thread has a seat */
+  struct kv_mutex *turn, *lock;
+  struct seat *seats;
+  struct seat *shared; /* of calls that are serialised */
+  char name[];
+};
+
+/* ---- Life */
+
+static void release_memory(struct kv_custom *custom) {
+  if (__atomic_sub_fetch(&custom->memory, 1, __ATOMIC_ACQ_REL)) return;
+  kv_mutex_free(custom->turn);
+  kv_mutex_free(custom->lock);
+  kv_free(custom->shared);
+  kv_free(custom);
+}
+
+static bool opens(const struct kv_custom *custom) {
+  return custom->config.threads == KV_CUSTOM_EACH;
+}
+
+/* Takes a seat off the order's list; whether it was there. Under the lock. */
+static bool take_off(struct seat *seat) {
+  if (!seat->link) return false;
+  *seat->link = seat->next;
+  if (seat->next) seat->next->link = seat->link;
+  seat->link = NULL;
+  return true;
+}
+
+/* The context goes while the lock is held: an order that ends waits for it. */
+static void close_seat(struct seat *seat) {
+  const struct kv_custom *custom = seat->custom;
+  kv_mutex_lock(custom->lock);
+  if (take_off(seat) && opens(custom)) custom->config.close(seat->context);
+  kv_mutex_unlock(custom->lock);
+}
+
+static void leave_seats(void *value) {
+  for (struct seat *seat = value, *next; seat; seat = next) {
+    next = seat->next_of_thread;
+    close_seat(seat);
+    release_memory(seat->custom);
+    kv_free(seat);
+  }
+}
+
+static struct seat *seat_new(struct kv_custom *custom) {
+  size_t bytes = custom->config.copies ? 2 * (size_t)custom->config.copy_bytes : 0;
+  struct seat *seat = kv_alloc_zero(1, sizeof *seat + bytes);
+  if (!seat) return NULL;
+  seat->custom = custom;
+  seat->context = custom->config.context;
+  return seat;
+}
+
+static bool is_sound(const struct kv_custom_config *config) {
+  if (!config->name || !*config->name || !config->compare == !config->encode) return false;
+  if (config->threads == KV_CUSTOM_EACH && (!config->open || !config->close)) return false;
+  return !config->copies ||
+         (config->compare && config->copy_bytes >= 0 && config->copy_bytes <= KV_KEY_BYTES_MAX);
+}
+
+static int encode(const struct kv_encoder *self, struct kv_slice bytes, void *into, int room);
+
+static kv_status init(struct kv_custom *custom, const struct kv_custom_config *config,
+                      struct kv_err *err) {
+  bool serial = config->threads == KV_CUSTOM_MUTEX || config->threads == KV_CUSTOM_ADAPTIVE;
+  custom->config = *config;
+  strcpy(custom->name, config->name);
+  custom->config.name = custom->name;
+  custom->encoder.encode = encode;
+  custom->uses = custom->memory = 1;
+  custom->direct = config->threads == KV_CUSTOM_ANY && !config->copies;
+  custom->seated = !custom->direct && !serial;
+  if (serial) custom->shared = seat_new(custom);
+  if (serial && !custom->shared) return kv_fail_nomem(err);
+  kv_status status = kv_mutex_new(&custom->lock, err);
+  return status ? status : kv_mutex_new(&custom->turn, err);
+}
+
+kv_status kv_custom_new(const struct kv_custom_config *config, struct kv_custom **custom,
+                        struct kv_err *err) {
+  if (!is_sound(config)) return kv_fail(err, KV_MISUSE, "an order that contradicts itself");
+  struct kv_custom *made = kv_alloc_zero(1, sizeof *made + strlen(config->name) + 1);
+  if (!made) return kv_fail_nomem(err);
+  kv_status status = init(made, config, err);
+  if (status) {
+    made->memory = 1;
+    release_memory(made);
+    return status;
+  }
+  *custom = made;
+  return KV_OK;
+}
+
+struct kv_custom *kv_custom_ref(struct kv_custom *custom) {
+  __atomic_add_fetch(&custom->uses, 1, __ATOMIC_RELAXED);
+  return custom;
+}
+
+void kv_custom_disown(struct kv_custom *custom) {
+  custom->config.free = NULL;
+}
+
+int64_t kv_custom_uses(const struct kv_custom *custom) {
+  return __atomic_load_n(&custom->uses, __ATOMIC_ACQUIRE);
+}
+
+/* The seats themselves go with their threads. */
+static void close_all(struct kv_custom *custom) {
+  kv_mutex_lock(custom->lock);
+  for (struct seat *seat = custom->seats; seat; seat = custom->seats) {
+    take_off(seat);
+    if (opens(custom)) custom->config.close(seat->context);
+  }
+  kv_mutex_unlock(custom->lock);
+}
+
+void kv_custom_unref(struct kv_custom *custom) {
+  if (!custom || __atomic_sub_fetch(&custom->uses, 1, __ATOMIC_ACQ_REL)) return;
+  close_all(custom);
+  if (custom->config.free) custom->config.free(custom->config.context);
+  release_memory(custom);
+}
+
+const char *kv_custom_name(const struct kv_custom *custom) {
+  return custom->name;
+}
+
+const struct kv_encoder *kv_custom_encoder(const struct kv_custom *custom) {
+  return custom->config.encode ? &custom->encoder : NULL;
+}
+
+/* ---- Seats */
+
+static struct seat *find_seat(const struct kv_custom *custom) {
+  struct seat *seat = kv_thread_value();
+  while (seat && seat->custom != custom) seat = seat->next_of_thread;
+  return seat;
+}
+
+static void put_on(struct kv_custom *custom, struct seat *seat) {
+  kv_mutex_lock(custom->lock);
+  seat->next = custom->seats;
+  if (seat->next) seat->next->link = &seat->next;
+  seat->link = &custom->seats;
+  custom->seats = seat;
+  kv_mutex_unlock(custom->lock);
+}
+
+/* NULL when there is no memory, and nothing was opened then. */
+static struct seat *take_seat(struct kv_custom *custom) {
+  struct seat *seat = find_seat(custom);
+  if (seat) return seat;
+  seat = seat_new(custom);
+  if (!seat) return NULL;
+  seat->next_of_thread = kv_thread_value();
+  if (!kv_thread_set_value(seat, leave_seats)) {
+    kv_free(seat);
+    return NULL;
+  }
+  __atomic_add_fetch(&custom->memory, 1, __ATOMIC_RELAXED);
+  if (opens(custom)) seat->context = custom->config.open(custom->config.context);
+  put_on(custom, seat);
+  return seat;
+}
+
+/* ---- Calls */
+
+struct call {
+  struct seat *seat; /* NULL: without */
+  void *context;
+};
+
+static void begin_call(struct kv_custom *custom, struct call *call) {
+  call->seat = custom->shared;
+  if (custom->config.threads == KV_CUSTOM_MUTEX) kv_mutex_lock(custom->turn);
+  if (custom->config.threads == KV_CUSTOM_ADAPTIVE) kv_mutex_lock_adaptive(custom->turn);
+  if (custom->seated) call->seat = take_seat(custom);
+  call->context = call->seat ? call->seat->context : custom->config.context;
+  if (opens(custom) && !call->seat) call->context = custom->config.open(custom->config.context);
+}
+
+static void end_call(struct kv_custom *custom, const struct call *call) {
+  if (opens(custom) && !call->seat) custom->config.close(call->context);
+  if (custom->shared) kv_mutex_unlock(custom->turn);
+}
+
+/* A copy of the key in the seat's buffer of that number, or in memory of its own: *own, to be freed. */
+static const void *copy_key(const struct kv_custom *custom, const struct call *call, int number,
+                            struct kv_slice key, void **own) {
+  size_t room = (size_t)custom->config.copy_bytes;
+  *own = NULL;
+  if (!custom->config.copies) return key.data;
+  uint8_t *into = NULL;
+  if (call->seat && key.size <= room && room) into = call->seat->buffers + (size_t)number * room;
+  if (!into) into = *own = kv_alloc(key.size, 1);
+  if (!into) return key.data;
+  if (key.size) memcpy(into, key.data, key.size);
+  return into;
+}
+
+static int compare_prepared(struct kv_custom *custom, struct kv_slice a, struct kv_slice b) {
+  struct call call;
+  void *own_a, *own_b;
+  begin_call(custom, &call);
+  const void *left = copy_key(custom, &call, 0, a, &own_a);
+  const void *right = copy_key(custom, &call, 1, b, &own_b);
+  int order = custom->config.compare(call.context, left, (int)a.size, right, (int)b.size);
+  kv_free(own_a);
+  kv_free(own_b);
+  end_call(custom, &call);
+  return order;
+}
+
+static int call_compare(struct kv_custom *custom, struct kv_slice a, struct kv_slice b) {
+  const struct kv_custom_config *config = &custom->config;
+  int order = custom->direct
+                  ? config->compare(config->context, a.data, (int)a.size, b.data, (int)b.size)
+                  : compare_prepared(custom, a, b);
+  return order;
+}
+
+int kv_custom_call(struct kv_custom *custom, struct kv_slice a, struct kv_slice b) {
+  return call_compare(custom, a, b);
+}
+
+/* No two keys are equal. */
+static int compare_distinct(struct kv_custom *custom, struct kv_slice a, struct kv_slice b) {
+  int order = call_compare(custom, a, b);
+  return order ? order : kv_slice_compare(a, b);
+}
+
+static int encode(const struct kv_encoder *self, struct kv_slice bytes, void *into, int room) {
+  struct kv_custom *custom = (struct kv_custom *)(uintptr_t)self;
+  const struct kv_custom_config *config = &custom->config;
+  if (custom->direct)
+    return config->encode(config->context, bytes.data, (int)bytes.size, into, room);
+  struct call call;
+  begin_call(custom, &call);
+  int size = config->encode(call.context, bytes.data, (int)bytes.size, into, room);
+  end_call(custom, &call);
+  return size;
+}
+
+void kv_custom_lock(struct kv_custom *custom) {
+  kv_mutex_lock(custom->turn);
+  kv_mutex_lock(custom->lock);
+}
+
+void kv_custom_unlock(struct kv_custom *custom) {
+  kv_mutex_unlock(custom->lock);
+  kv_mutex_unlock(custom->turn);
+}
+
+/* ---- Comparators */
+
+struct comparator {
+  struct kv_comparator base; /* first: calls cast back */
+  struct kv_custom *custom;
+};
+
+static struct kv_custom *custom_of(const struct kv_comparator *self) {
+  return ((const struct comparator *)self)->custom;
+}
+
+static int compare_keys(const struct kv_comparator *self, struct kv_slice a, struct kv_slice b) {
+  return compare_distinct(custom_of(self), a, b);
+}
+
+static int compare_keys_down(const struct kv_comparator *self, struct kv_slice a,
+                             struct kv_slice b) {
+  return compare_distinct(custom_of(self), b, a);
+}
+
+static int compare_content(const struct kv_comparator *self, struct kv_slice a, struct kv_slice b) {
+  if (!a.size || !b.size || a.data[0] != b.data[0] || !kv_key_has_content(a.data[0]))
+    return kv_slice_compare(a, b);
+  return compare_distinct(custom_of(self), kv_slice_of(a.data + 1, a.size - 1),
+                          kv_slice_of(b.data + 1, b.size - 1));
+}
+
+static int compare_content_down(const struct kv_comparator *self, struct kv_slice a,
+                                struct kv_slice b) {
+  return compare_content(self, b, a);
+}
+
+static void comparator_free(struct kv_comparator *self) {
+  kv_custom_unref(custom_of(self));
+  kv_free(self);
+}
+
+kv_status kv_custom_comparator(struct kv_custom *custom, enum kv_custom_view view, bool descending,
+                               struct kv_comparator **comparator, struct kv_err *err) {
+  struct comparator *made = kv_alloc_zero(1, sizeof *made);
+  if (!made) return kv_fail_nomem(err);
+  made->base.name = custom->name;
+  made->base.refs = 1;
+  made->base.free = comparator_free;
+  if (view == KV_CUSTOM_CONTENT)
+    made->base.compare = descending ? compare_content_down : compare_content;
+  else
+    made->base.compare = descending ? compare_keys_down : compare_keys;
+  made->custom = kv_custom_ref(custom);
+  *comparator = &made->base;
+  return KV_OK;
+}
