@@ -440,7 +440,7 @@ int colfam_rowid_of_key(const struct colfam_schema *schema, struct kv_slice key,
 
 static size_t count_texts(struct kv_slice fixes) {
   size_t count = 0;
-  for (size_t i = 0; i < fixes.size * 4; i++) count += fix_at(fixes, (int)i) == FIX_TEXT;
+  for (size_t i = 0; i < fixes.size * 4; i++) count += fix_at(fixes, (int)i) == FIX_BYTES;
   return count;
 }
 
