@@ -2,12 +2,13 @@
 ** walks, under the shard's mutex. The byte budget is shared: a shard that inserts over the budget sweeps
 ** itself first, then the others.
 **
-** An entry's atomic word holds its pins (units of PIN), a USED bit for CLOCK and a DETACHED bit: an entry
-** taken out of its shard while pinned, which whoever drops the last pin frees. Pins rise from 0 only under
-** the shard's mutex, so an unpinned entry seen there may be freed there.
-** Invariants: an entry is in a shard or DETACHED, never both; bytes in shards above the budget are pinned,
-** because over the budget an unpin frees what it lets go. An entry of more than half the budget starts
-** detached: one huge value must not empty the cache.
+** An entry's atomic word holds its pins (units of PIN), a USED bit for CLOCK, a DETACHED bit: an entry
+** taken out of its shard while pinned, which whoever drops the last pin frees; and an AWAITED bit: a sweep over
+** the budget has met it pinned, so whoever drops the last pin takes the shard's mutex and frees it there if need
+** be. Pins rise from 0 only under that mutex, so an unpinned entry seen there may be freed there.
+** Invariants: an entry is in a shard or DETACHED, never both; bytes in shards above the budget are pinned, and
+** AWAITED as soon as the sweep is through, so that none stays for want of somebody who looks. An entry of more
+** than half the budget starts detached: one huge value must not empty the cache.
 ** The struct lives until the last handle and the last entry are gone, so a pin may outlive the handles.
 ** Thread rule: any thread. Lock order: one shard's mutex at a time. */
 #include "cache.h"
@@ -23,7 +24,8 @@
 #define BUCKETS_MIN 64
 #define DETACHED 1u
 #define USED 2u
-#define PIN 4u
+#define AWAITED 4u
+#define PIN 8u
 #define LOOKUP_GROUP 64
 
 struct shard;
@@ -43,7 +45,7 @@ struct shard {
   size_t bucket_count; /* a power of two */
   size_t entry_count;
   struct kv_cache_entry *hand; /* NULL when empty */
-  atomic_bool all_pinned;      /* the last sweep found nothing to free */
+  atomic_bool all_awaited;     /* the last sweep found nothing to free: every entry is AWAITED */
 };
 
 struct kv_cache {
@@ -193,29 +195,34 @@ static bool over_budget(struct kv_cache *cache) {
   return atomic_load(&cache->attached_bytes) > atomic_load(&cache->budget);
 }
 
+/* Whether an entry may go now; a pinned one is told to go with its last pin. */
+static bool is_free(struct kv_cache_entry *entry) {
+  if (atomic_load(&entry->word) < PIN) return true;
+  return atomic_fetch_or(&entry->word, AWAITED) < PIN;
+}
+
 /* CLOCK: twice round at most, as the first round may only clear USED bits. */
 static void sweep(struct kv_cache *cache, struct shard *shard) {
   size_t steps = shard->entry_count * 2;
   while (over_budget(cache) && steps-- > 0 && shard->hand) {
     struct kv_cache_entry *entry = shard->hand;
     shard->hand = entry->newer;
-    unsigned word = atomic_load(&entry->word);
-    if (word >= PIN) continue;
-    if (word & USED) {
+    if (!is_free(entry)) continue;
+    if (atomic_load(&entry->word) & USED) {
       atomic_fetch_and(&entry->word, ~USED);
     } else {
       detach(entry);
     }
   }
-  atomic_store(&shard->all_pinned, over_budget(cache));
+  atomic_store(&shard->all_awaited, over_budget(cache));
 }
 
-/* Sweeps the shards from `first` on until the budget is met; `force` also those known to be all pinned,
-** which would cost a walk for nothing at every insert. */
+/* Sweeps the shards from `first` on until the budget is met; `force` also those where all is awaited, which
+** would cost a walk for nothing at every insert. */
 static void trim(struct kv_cache *cache, size_t first, bool force) {
   for (size_t i = 0; i < SHARDS && over_budget(cache); i++) {
     struct shard *shard = &cache->shards[(first + i) % SHARDS];
-    if (!force && atomic_load(&shard->all_pinned)) continue;
+    if (!force && atomic_load(&shard->all_awaited)) continue;
     kv_mutex_lock(shard->mutex);
     sweep(cache, shard);
     kv_mutex_unlock(shard->mutex);
@@ -265,8 +272,7 @@ struct kv_open_files *kv_cache_files(struct kv_cache *cache) {
   return cache->files;
 }
 
-size_t kv_cache_bytes(struct kv_cache *cache) {
-  trim(cache, 0, true);
+size_t kv_cache_bytes(const struct kv_cache *cache) {
   return atomic_load(&cache->attached_bytes) + atomic_load(&cache->detached_bytes);
 }
 
@@ -364,6 +370,7 @@ kv_status kv_cache_insert(struct kv_cache *cache, uint64_t owner, uint64_t offse
   if (found) {
     pin_and_use(found);
   } else if (!huge) {
+    if (atomic_load(&shard->all_awaited)) atomic_fetch_or(&made->word, AWAITED);
     attach(shard, hash, made);
   }
   kv_mutex_unlock(shard->mutex);
@@ -381,16 +388,23 @@ void kv_cache_pin(struct kv_cache_entry *entry) {
   atomic_fetch_add(&entry->word, PIN);
 }
 
-/* Over the budget the entry goes as soon as it is let go. Holds the cache, which may otherwise go with
-** the entry while the shard is still locked. */
-static void unpin_over_budget(struct kv_cache_entry *entry) {
+/* Drops the last pin of an AWAITED entry, which goes if that still helps. Holds the cache, which may otherwise
+** go with the entry while the shard is still locked. */
+static void unpin_awaited(struct kv_cache_entry *entry) {
   struct shard *shard = entry->shard;
   struct kv_cache *cache = entry->cache;
   atomic_fetch_add(&cache->holders, 1);
   kv_mutex_lock(shard->mutex);
   unsigned before = atomic_fetch_sub(&entry->word, PIN);
   bool last = before < 2 * PIN;
-  if (last && !(before & DETACHED)) detach(entry);
+  if (last && !(before & DETACHED)) {
+    if (over_budget(cache)) {
+      detach(entry);
+    } else {
+      atomic_fetch_and(&entry->word, ~AWAITED);
+      atomic_store(&shard->all_awaited, false);
+    }
+  }
   kv_mutex_unlock(shard->mutex);
   if (last && before & DETACHED) free_entry(entry);
   drop_holder(cache);
@@ -398,15 +412,14 @@ static void unpin_over_budget(struct kv_cache_entry *entry) {
 
 void kv_cache_unpin(struct kv_cache_entry *entry) {
   if (!entry) return;
-  if (!(atomic_load(&entry->word) & DETACHED)) {
-    if (over_budget(entry->cache)) {
-      unpin_over_budget(entry);
+  unsigned word = atomic_load(&entry->word);
+  do {
+    if (word < 2 * PIN && (word & (AWAITED | DETACHED)) == AWAITED) {
+      unpin_awaited(entry);
       return;
     }
-    if (atomic_load(&entry->shard->all_pinned)) atomic_store(&entry->shard->all_pinned, false);
-  }
-  unsigned before = atomic_fetch_sub(&entry->word, PIN);
-  if (before < 2 * PIN && before & DETACHED) free_entry(entry);
+  } while (!atomic_compare_exchange_weak(&entry->word, &word, word - PIN));
+  if (word < 2 * PIN && word & DETACHED) free_entry(entry);
 }
 
 const struct kv_cache_content *kv_cache_content(const struct kv_cache_entry *entry) {

@@ -35,7 +35,7 @@ static inline bool kv_cache_verifies_merges(const struct kv_cache *cache) {
 }
 /* Bytes of the entries held now, pinned ones included; never over the budget by more than what is
 ** pinned. */
-size_t kv_cache_bytes(struct kv_cache *cache);
+size_t kv_cache_bytes(const struct kv_cache *cache);
 /* Borrowed. */
 struct kv_open_files *kv_cache_files(struct kv_cache *cache);
 /* A number no other user of this cache has had: the first half of an entry's name. */

@@ -402,6 +402,162 @@ START_TEST(threads_share_one_cache) {
 }
 END_TEST
 
+/* ---- The budget under a mixed load: bytes are never above it by more than what is pinned, and that is known
+** exactly whenever nobody is inside a call, while pins are held. */
+
+enum { LOAD_THREADS = 4, LOAD_PINS = 24, LOAD_OWNERS = 3, LOAD_OFFSETS = 300 };
+
+struct load {
+  struct kv_cache *cache;
+  pthread_rwlock_t calls; /* read: around each call */
+  atomic_size_t pinned;   /* bytes that some thread has pinned, each pin counted */
+  atomic_int over;        /* times the budget was passed */
+};
+
+static size_t load_size(uint64_t offset) {
+  return 100 + offset % 50 * 40;
+}
+
+/* At most what an entry costs beside its content. */
+#define ENTRY_BYTES 200
+
+static void note_pin(struct load *load, uint64_t offset) {
+  atomic_fetch_add(&load->pinned, load_size(offset) + ENTRY_BYTES);
+}
+
+struct held {
+  struct kv_cache_entry *entry;
+  uint64_t offset;
+};
+
+static void let_go(struct load *load, struct held *held) {
+  if (!held->entry) return;
+  kv_cache_unpin(held->entry);
+  atomic_fetch_sub(&load->pinned, load_size(held->offset) + ENTRY_BYTES);
+  held->entry = NULL;
+}
+
+static struct kv_cache_entry *load_block(struct load *load, uint64_t owner, uint64_t offset) {
+  size_t size = load_size(offset);
+  uint8_t *bytes = kv_alloc(size, 1);
+  struct kv_cache_content content = {bytes, size, 0};
+  struct kv_cache_entry *entry;
+  fill(bytes, size, owner, offset);
+  if (kv_cache_insert(load->cache, owner, offset, &content, &entry, NULL)) abort();
+  return entry;
+}
+
+/* As a get: the pin stays for a while. */
+static void get_one(struct load *load, struct harness_random *random, struct held *pins) {
+  uint64_t owner = harness_below(random, LOAD_OWNERS);
+  struct held *held = &pins[harness_below(random, LOAD_PINS)];
+  let_go(load, held);
+  held->offset = harness_below(random, LOAD_OFFSETS);
+  note_pin(load, held->offset);
+  held->entry = kv_cache_lookup(load->cache, owner, held->offset);
+  if (!held->entry) held->entry = load_block(load, owner, held->offset);
+}
+
+/* As a multi-get: all pinned together. */
+static void get_many(struct load *load, struct harness_random *random) {
+  struct kv_cache_name names[16];
+  struct kv_cache_entry *entries[16];
+  for (int i = 0; i < 16; i++) {
+    names[i].owner = harness_below(random, LOAD_OWNERS);
+    names[i].offset = harness_below(random, LOAD_OFFSETS);
+    note_pin(load, names[i].offset);
+  }
+  kv_cache_lookup_many(load->cache, names, 16, entries);
+  for (int i = 0; i < 16; i++)
+    if (!entries[i]) entries[i] = load_block(load, names[i].owner, names[i].offset);
+  for (int i = 0; i < 16; i++) let_go(load, &(struct held){entries[i], names[i].offset});
+}
+
+/* As a scan: one block after the other, one pinned. */
+static void scan_some(struct load *load, struct harness_random *random) {
+  uint64_t owner = harness_below(random, LOAD_OWNERS);
+  for (uint64_t i = 0, at = harness_below(random, LOAD_OFFSETS); i < 30; i++) {
+    struct held held = {.offset = (at + i) % LOAD_OFFSETS};
+    note_pin(load, held.offset);
+    held.entry = kv_cache_lookup(load->cache, owner, held.offset);
+    if (!held.entry) held.entry = load_block(load, owner, held.offset);
+    let_go(load, &held);
+  }
+}
+
+static void change_settings(struct load *load, struct harness_random *random) {
+  uint64_t what = harness_below(random, 10);
+  if (what < 3) kv_cache_set_budget(load->cache, harness_below(random, 200000));
+  if (what == 3) kv_cache_set_budget(load->cache, 0);
+  if (what == 4) kv_cache_drop_owner(load->cache, harness_below(random, LOAD_OWNERS));
+}
+
+/* Nobody is inside a call, but pins are held: the figures are of one moment. */
+static void look(struct load *load) {
+  pthread_rwlock_wrlock(&load->calls);
+  size_t bytes = kv_cache_bytes(load->cache), budget = kv_cache_budget(load->cache);
+  if (bytes > budget + atomic_load(&load->pinned)) atomic_fetch_add(&load->over, 1);
+  pthread_rwlock_unlock(&load->calls);
+}
+
+static void *put_under_load(void *arg) {
+  struct load *load = arg;
+  static atomic_int threads;
+  struct harness_random random;
+  struct held pins[LOAD_PINS] = {{NULL, 0}};
+  harness_seed(&random, harness_seed_env(5) + (uint64_t)atomic_fetch_add(&threads, 1));
+  for (int i = 0; i < 4000; i++) {
+    uint64_t what = harness_below(&random, 20);
+    pthread_rwlock_rdlock(&load->calls);
+    if (what < 14) get_one(load, &random, pins);
+    if (what == 14 || what == 15) get_many(load, &random);
+    if (what == 16) scan_some(load, &random);
+    if (what == 17) change_settings(load, &random);
+    pthread_rwlock_unlock(&load->calls);
+    if (what >= 18) look(load);
+  }
+  for (int i = 0; i < LOAD_PINS; i++) let_go(load, &pins[i]);
+  return NULL;
+}
+
+START_TEST(budget_holds_at_all_times_under_a_mixed_load) {
+  struct load load = {.cache = new_cache(60000)};
+  pthread_t threads[LOAD_THREADS];
+  pthread_rwlock_init(&load.calls, NULL);
+  for (int i = 0; i < LOAD_THREADS; i++) pthread_create(&threads[i], NULL, put_under_load, &load);
+  for (int i = 0; i < LOAD_THREADS; i++) pthread_join(threads[i], NULL);
+  ck_assert_int_eq(atomic_load(&load.over), 0);
+  ck_assert_uint_eq(atomic_load(&load.pinned), 0);
+  ck_assert_uint_le(kv_cache_bytes(load.cache), kv_cache_budget(load.cache));
+  pthread_rwlock_destroy(&load.calls);
+  kv_cache_unref(load.cache);
+  expect_nothing_left();
+}
+END_TEST
+
+/* Entries that a sweep has met pinned go with their last pin, whoever else comes and goes meanwhile. */
+START_TEST(what_was_pinned_over_the_budget_does_not_stay) {
+  enum { N = 200 };
+  struct kv_cache *cache = new_cache(50000);
+  struct kv_cache_entry *entries[N];
+  for (uint64_t i = 0; i < N; i++) entries[i] = insert(cache, 1, i, 1000);
+  kv_cache_set_budget(cache, 1 << 20); /* within the budget again: those below stay */
+  for (uint64_t i = 0; i < N / 2; i++) kv_cache_unpin(entries[i]);
+  for (uint64_t i = 0; i < N / 2; i++) ck_assert(holds(cache, 1, i));
+  kv_cache_set_budget(cache, 20000); /* only those that nobody has can go */
+  for (uint64_t i = 0; i < N / 2; i++) ck_assert(!holds(cache, 1, i));
+  for (uint64_t i = N / 2; i < N; i++) {
+    kv_cache_unpin(entries[i]);
+    size_t pinned = (N - 1 - i) * (1000 + ENTRY_BYTES);
+    ck_assert_uint_le(kv_cache_bytes(cache), 20000 + pinned);
+  }
+  insert_unpinned(cache, 2, 0, 1000);
+  ck_assert_uint_le(kv_cache_bytes(cache), 20000);
+  kv_cache_unref(cache);
+  expect_nothing_left();
+}
+END_TEST
+
 /* ---- Memory */
 
 START_TEST(every_failing_allocation_of_new_is_nomem) {
@@ -476,6 +632,8 @@ int main(void) {
   tcase_add_test(tests, many_lookups_are_as_many_single_ones);
   tcase_add_test(tests, random_operations_never_give_wrong_bytes);
   tcase_add_test(tests, threads_share_one_cache);
+  tcase_add_test(tests, budget_holds_at_all_times_under_a_mixed_load);
+  tcase_add_test(tests, what_was_pinned_over_the_budget_does_not_stay);
   tcase_add_test(tests, every_failing_allocation_of_new_is_nomem);
   tcase_add_test(tests, failed_insert_leaves_the_bytes_to_the_caller);
   tcase_add_test(tests, inserts_go_on_when_tables_cannot_grow);
