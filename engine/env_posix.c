@@ -35,6 +35,7 @@
 #include "mem.h"
 
 #define MERGED_RANGES_MAX 16 /* ranges that one preadv fills */
+#define GAP_BYTES_MAX 8192   /* between two of them, read and thrown away: cheaper than a call */
 
 struct posix_file {
   int fd;
@@ -285,13 +286,14 @@ static kv_status ends_early(const struct posix_file *file, const struct kv_range
                  (unsigned long long)range->offset, range->size);
 }
 
-/* How many ranges from the first on adjoin each other; *bytes is what they hold. */
-static size_t adjacent(const struct kv_range *ranges, size_t n, size_t *bytes) {
+/* How many ranges from the first on are near enough to each other; *bytes is from the first to the last. */
+static size_t neighbours(const struct kv_range *ranges, size_t n, size_t *bytes) {
   size_t count = 1;
   *bytes = ranges[0].size;
-  while (count < n && count < MERGED_RANGES_MAX &&
-         ranges[count].offset == ranges[0].offset + *bytes) {
-    *bytes += ranges[count++].size;
+  for (; count < n && count < MERGED_RANGES_MAX; count++) {
+    uint64_t end = ranges[0].offset + *bytes;
+    if (ranges[count].offset < end || ranges[count].offset - end > GAP_BYTES_MAX) break;
+    *bytes += (size_t)(ranges[count].offset - end) + ranges[count].size;
   }
   return count;
 }
@@ -300,10 +302,10 @@ static size_t adjacent(const struct kv_range *ranges, size_t n, size_t *bytes) {
 ** nothing. */
 static void hint(const struct posix_file *file, const struct kv_range *ranges, size_t n) {
   size_t bytes;
-  size_t count = adjacent(ranges, n, &bytes);
+  size_t count = neighbours(ranges, n, &bytes);
   if (count == n) return;
   for (size_t i = 0; i < n; i += count) {
-    count = adjacent(ranges + i, n - i, &bytes);
+    count = neighbours(ranges + i, n - i, &bytes);
     (void)posix_fadvise(file->fd, (off_t)ranges[i].offset, (off_t)bytes, POSIX_FADV_WILLNEED);
   }
 }
@@ -319,15 +321,19 @@ static struct iovec *advance(struct iovec *vec, size_t done) {
   return vec;
 }
 
-/* Fills `n` ranges that adjoin, `bytes` in all. */
-static kv_status read_adjacent(const struct posix_file *file, const struct kv_range *ranges,
-                               size_t n, size_t bytes, struct kv_err *err) {
-  struct iovec vec[MERGED_RANGES_MAX];
-  for (size_t i = 0; i < n; i++) vec[i] = (struct iovec){ranges[i].into, ranges[i].size};
-  struct iovec *next = vec;
-  uint64_t offset = ranges[0].offset;
+/* Fills `n` neighbours, `bytes` in all with what lies between them. */
+static kv_status read_merged(const struct posix_file *file, const struct kv_range *ranges, size_t n,
+                             size_t bytes, struct kv_err *err) {
+  uint8_t gap[GAP_BYTES_MAX];
+  struct iovec vec[2 * MERGED_RANGES_MAX], *next = vec, *end = vec;
+  uint64_t offset = ranges[0].offset, at = offset;
+  for (size_t i = 0; i < n; i++) {
+    if (ranges[i].offset > at) *end++ = (struct iovec){gap, (size_t)(ranges[i].offset - at)};
+    *end++ = (struct iovec){ranges[i].into, ranges[i].size};
+    at = ranges[i].offset + ranges[i].size;
+  }
   while (bytes) {
-    ssize_t done = preadv(file->fd, next, (int)(vec + n - next), (off_t)offset);
+    ssize_t done = preadv(file->fd, next, (int)(end - next), (off_t)offset);
     if (done == 0) return ends_early(file, &ranges[0], err);
     if (done < 0 && errno != EINTR) return refuse(err, "read", file->path, errno);
     if (done < 0) continue;
@@ -336,6 +342,15 @@ static kv_status read_adjacent(const struct posix_file *file, const struct kv_ra
     bytes -= (size_t)done;
   }
   return KV_OK;
+}
+
+/* What cannot be read may lie between them. */
+static kv_status read_each(const struct posix_file *file, const struct kv_range *ranges, size_t n,
+                           struct kv_err *err) {
+  kv_status status = KV_OK;
+  for (size_t i = 0; i < n && status == KV_OK; i++)
+    status = read_merged(file, &ranges[i], 1, ranges[i].size, err);
+  return status;
 }
 
 static kv_status posix_read(struct kv_read_file *handle, const struct kv_range *ranges, size_t n,
@@ -349,8 +364,9 @@ static kv_status posix_read(struct kv_read_file *handle, const struct kv_range *
   if (n > 1) hint(file, ranges, n);
   while (n) {
     size_t bytes;
-    size_t count = adjacent(ranges, n, &bytes);
-    kv_status status = read_adjacent(file, ranges, count, bytes, err);
+    size_t count = neighbours(ranges, n, &bytes);
+    kv_status status = read_merged(file, ranges, count, bytes, err);
+    if (status == KV_IO && count > 1) status = read_each(file, ranges, count, err);
     if (status != KV_OK) return status;
     ranges += count;
     n -= count;

@@ -2,6 +2,7 @@
 #include "bench.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -225,8 +226,8 @@ void bench_rss_reset(void) {
   fclose(file);
 }
 
-uint64_t bench_disk_bytes(const char *dir) {
-  uint64_t sum = 0;
+/* All files below. */
+static void each_file(const char *dir, void (*fn)(const char *path, uint64_t *sum), uint64_t *sum) {
   DIR *open = opendir(dir);
   bench_need(open, "%s cannot be read", dir);
   for (struct dirent *entry; (entry = readdir(open));) {
@@ -235,10 +236,36 @@ uint64_t bench_disk_bytes(const char *dir) {
     if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
     snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
     if (lstat(path, &info) != 0) continue;
-    sum += S_ISDIR(info.st_mode) ? bench_disk_bytes(path) : (uint64_t)info.st_size;
+    if (S_ISDIR(info.st_mode))
+      each_file(path, fn, sum);
+    else
+      fn(path, sum);
   }
   closedir(open);
+}
+
+static void add_size(const char *path, uint64_t *sum) {
+  struct stat info;
+  if (lstat(path, &info) == 0) *sum += (uint64_t)info.st_size;
+}
+
+uint64_t bench_disk_bytes(const char *dir) {
+  uint64_t sum = 0;
+  each_file(dir, add_size, &sum);
   return sum;
+}
+
+static void forget(const char *path, uint64_t *unused) {
+  (void)unused;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  (void)!fsync(fd);
+  (void)!posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  close(fd);
+}
+
+void bench_drop_pages(const char *dir) {
+  each_file(dir, forget, NULL);
 }
 
 void bench_in_child(void (*measure)(const void *what, double *figures), const void *what,

@@ -76,6 +76,8 @@ uint64_t bench_heap_bytes(void);            /* of malloc, in use */
 uint64_t bench_rss_max(void);               /* bytes the process has had resident at most */
 void bench_rss_reset(void);                 /* from now */
 uint64_t bench_disk_bytes(const char *dir); /* of all files below, what they reserve ahead apart */
+/* Makes the system forget what it has read of the files below. */
+void bench_drop_pages(const char *dir);
 /* Calls `measure` in a process of its own, which fills the figures; nothing may be open yet. */
 void bench_in_child(void (*measure)(const void *what, double *figures), const void *what,
                     double *figures, size_t count);

@@ -291,7 +291,7 @@ START_TEST(read_past_the_end_is_corrupt) {
 }
 END_TEST
 
-enum { BIG = 100000, RANGES = 60 };
+enum { BIG = 200000, RANGES = 60 };
 static uint8_t content[BIG], got[BIG];
 
 static void put_big(struct harness_random *random) {
@@ -306,7 +306,7 @@ static void put_big(struct harness_random *random) {
   kv_env_close_write(place.env, file);
 }
 
-/* Sorted ranges, many adjoining, some empty, into a buffer where nothing else may change. */
+/* Sorted ranges, many adjoining, some far apart, some empty, into a buffer where nothing else may change. */
 START_TEST(groups_of_ranges_are_filled_exactly) {
   uint64_t seed = harness_seed_env(51);
   struct harness_random random;
@@ -326,6 +326,8 @@ START_TEST(groups_of_ranges_are_filled_exactly) {
       ranges[n++] = (struct kv_range){offset, bytes, got + offset};
       memcpy(expected + offset, content + offset, bytes);
       offset += bytes + (harness_below(&random, 4) ? 0 : 1 + harness_below(&random, 500));
+      if (offset < BIG / 2 && harness_below(&random, 15) == 0)
+        offset += 8000 + harness_below(&random, 400);
     }
     OK(kv_env_read(place.env, file, ranges, n, NULL));
     if (memcmp(got, expected, BIG)) ck_abort_msg("seed %llu", (unsigned long long)seed);
