@@ -1,9 +1,7 @@
-/* Multi-get: the keys of each request are asked for in order, each once, of batch and memtables and then of one
-** run after another (read.c); the answers are handed out by the caller's positions. One key goes the way of a
-** get.
+/* Multi-get: the keys of each request are asked for in batch and memtables and then in one run after another
+** (read.c). One key goes the way of a get.
 ** A result is one object that holds the views, the batches and the pins that keep its bytes.
 ** Thread rule: any thread for the views; the batches' and the result's owner only. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "hash.h"
@@ -69,69 +67,7 @@ bool kv_result_found(const struct kv_result *result, size_t index, struct kv_sli
   return answer->found;
 }
 
-/* ---- Order */
-
-/* A key that was asked for; NULL instead of an array of them: the keys are in order and distinct. */
-struct asked {
-  const struct kv_comparator *by;
-  uint64_t prefix; /* kv_key_prefix of the key */
-  struct kv_slice key;
-  size_t index;
-};
-
-static bool is_ascending(const struct kv_request *request, size_t *first_not) {
-  const struct kv_comparator *by = kv_view_comparator(request->view);
-  for (*first_not = 1; *first_not < request->count; ++*first_not) {
-    if (!kv_key_ascends(by, request->keys[*first_not - 1], request->keys[*first_not])) return false;
-  }
-  return true;
-}
-
-static int compare_asked(const void *a, const void *b) {
-  const struct asked *left = a, *right = b;
-  if (left->prefix != right->prefix) return left->prefix < right->prefix ? -1 : 1;
-  return kv_key_compare(left->by, left->key, right->key);
-}
-
-static kv_status sort_keys(const struct kv_request *request, struct asked **sorted,
-                           struct kv_err *err) {
-  const struct kv_comparator *by = kv_view_comparator(request->view);
-  size_t first_not;
-  *sorted = NULL;
-  if (is_ascending(request, &first_not)) return KV_OK;
-  struct asked *asked = kv_alloc(request->count, sizeof *asked);
-  if (!asked) return kv_fail_nomem(err);
-  for (size_t i = 0; i < request->count; i++) {
-    struct kv_slice key = request->keys[i];
-    asked[i] = (struct asked){by, kv_key_prefix(by, key), key, i};
-  }
-  qsort(asked, request->count, sizeof *asked, compare_asked);
-  *sorted = asked;
-  return KV_OK;
-}
-
-static bool is_repeated(const struct asked *sorted, size_t i) {
-  return i > 0 && compare_asked(&sorted[i - 1], &sorted[i]) == 0;
-}
-
 /* ---- Keys of one request */
-
-static struct kv_lookup hashed(struct kv_slice key) {
-  return (struct kv_lookup){.key = key, .hash = kv_hash_key(key)};
-}
-
-/* One lookup for each distinct key, in order; how many. */
-static size_t make_lookups(const struct kv_request *request, const struct asked *sorted,
-                           struct kv_lookup *lookups) {
-  size_t count = 0;
-  for (size_t i = 0; i < request->count; i++) {
-    if (!sorted)
-      lookups[count++] = hashed(request->keys[i]);
-    else if (!is_repeated(sorted, i))
-      lookups[count++] = hashed(sorted[i].key);
-  }
-  return count;
-}
 
 static struct kv_answer answer_of(const struct kv_lookup *lookup) {
   if (lookup->answer != KV_TABLE_PUT) return (struct kv_answer){.found = false};
@@ -139,43 +75,25 @@ static struct kv_answer answer_of(const struct kv_lookup *lookup) {
       .value = lookup->value, .pin = lookup->pin, .found = true, .apart = lookup->apart};
 }
 
-/* To the positions of the keys; the pins go over to the answers. */
-static void hand_out(const struct kv_request *request, const struct asked *sorted,
-                     const struct kv_lookup *lookups, struct kv_answer *answers) {
-  const struct kv_lookup *lookup = lookups;
-  for (size_t i = 0; i < request->count; i++) {
-    if (!sorted) {
-      answers[i] = answer_of(&lookups[i]);
-    } else if (is_repeated(sorted, i)) {
-      answers[sorted[i].index] = answer_of(lookup - 1);
-      if (lookup[-1].pin) kv_cache_pin(lookup[-1].pin);
-    } else {
-      answers[sorted[i].index] = answer_of(lookup++);
-    }
-  }
-}
-
+/* A key that is given several times is looked up as often: in one block in hand. */
 static kv_status get_many(const struct kv_request *request, struct kv_answer *answers,
                           struct kv_err *err) {
-  struct asked *sorted;
-  kv_status status = sort_keys(request, &sorted, err);
-  if (status != KV_OK) return status;
-  struct kv_lookup *lookups = kv_alloc(request->count, sizeof *lookups);
-  size_t count = 0;
-  if (lookups) {
-    count = make_lookups(request, sorted, lookups);
-    kv_read_memory(request->view, request->batch, lookups, count);
-    status = kv_read_runs_many(request->view, lookups, count, KV_LOOKUP_VALUE, err);
-  } else {
-    status = kv_fail_nomem(err);
+  size_t n = request->count;
+  struct kv_lookup *lookups = kv_alloc(n, sizeof *lookups);
+  if (!lookups) return kv_fail_nomem(err);
+  for (size_t i = 0; i < n; i++) {
+    struct kv_slice key = request->keys[i];
+    lookups[i] = (struct kv_lookup){.key = key, .hash = kv_hash_key(key)};
   }
-  if (status == KV_OK) {
-    hand_out(request, sorted, lookups, answers);
-  } else {
-    for (size_t i = 0; i < count; i++) kv_cache_unpin(lookups[i].pin);
+  kv_read_memory(request->view, request->batch, lookups, n);
+  kv_status status = kv_read_runs_many(request->view, lookups, n, KV_LOOKUP_VALUE, err);
+  for (size_t i = 0; i < n; i++) {
+    if (status == KV_OK)
+      answers[i] = answer_of(&lookups[i]);
+    else
+      kv_cache_unpin(lookups[i].pin);
   }
   kv_free(lookups);
-  kv_free(sorted);
   return status;
 }
 
@@ -269,10 +187,13 @@ kv_status kv_multi_get_many(const struct kv_request *requests, size_t n, struct 
 }
 
 static kv_status check_order(const struct kv_request *request, struct kv_err *err) {
-  size_t first_not;
-  if (is_ascending(request, &first_not)) return KV_OK;
-  return kv_fail(err, KV_MISUSE, "multi-get: key %zu of %zu is not above the one before it",
-                 first_not, request->count);
+  const struct kv_comparator *by = kv_view_comparator(request->view);
+  for (size_t i = 1; i < request->count; i++) {
+    if (!kv_key_ascends(by, request->keys[i - 1], request->keys[i]))
+      return kv_fail(err, KV_MISUSE, "multi-get: key %zu of %zu is not above the one before it", i,
+                     request->count);
+  }
+  return KV_OK;
 }
 
 kv_status kv_multi_get(struct kv_view *view, struct kv_batch *batch, const struct kv_slice *keys,

@@ -66,7 +66,7 @@ enum kv_lookup_mode {
   KV_LOOKUP_KEY,    /* whether it is there: no value, no pin */
   KV_LOOKUP_CACHED, /* the same, and no block is read: NONE with `missed` where one would have to be */
 };
-/* Looks n keys up in the tables of one run; the lookups are in any order, best in that of their keys. One
+/* Looks n keys up in the tables of one run; the lookups are in any order. One
 ** pass over the filters for all, grouping by block, one grouped read for a file's missing blocks, in-block
 ** lookups. On failure no pins are left. */
 kv_status kv_table_multi_get(struct kv_lookup *lookups, size_t n, enum kv_lookup_mode mode,

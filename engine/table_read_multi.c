@@ -1,9 +1,8 @@
-/* The batched lookup in the table files of one run: one pass over their filters for all keys, keys grouped by
-** data block (once sorted, a block's keys stand together), then rounds of blocks: cache, one grouped read a
+/* The batched lookup in the table files of one run: one pass over their filters for all keys, what they let
+** through sorted by data block, so that a block's keys stand together, then rounds of blocks: cache, one grouped read a
 ** file for the blocks that miss, lookups; those in blocks that were there take their steps in turn, OVERLAP
 ** at a time, so that their loads overlap. A round's misses are bounded by ROUND_BYTES of stored bytes, so
 ** that a list of any length needs bounded memory beside the values it pins. Thread rule: any thread. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "hash.h"
@@ -13,7 +12,14 @@
 #define ROUND_BYTES ((size_t)8 << 20)
 #define LOOKUP_GROUP 64
 #define OVERLAP 32
-#define SMALL_BYTES 8192 /* of work arrays that need no memory of their own */
+#define SMALL_BYTES 16384 /* of work arrays that need no memory of their own */
+#define SORTED_BY_INSERTION 8
+
+/* A lookup whose file may have the key. */
+struct candidate {
+  struct kv_lookup *lookup;
+  uint32_t block; /* where it would be */
+};
 
 /* A block wanted by the lookups candidates[first .. first + count). */
 struct group {
@@ -26,9 +32,9 @@ struct group {
 /* The work arrays of one call, in one piece. */
 struct multi {
   enum kv_lookup_mode mode;
-  struct kv_stats *stats;        /* of the family, whose all tables are */
-  void *memory;                  /* NULL: small */
-  struct kv_lookup **candidates; /* lookups whose file may have the key */
+  struct kv_stats *stats; /* of the family, whose all tables are */
+  void *memory;           /* NULL: small */
+  struct candidate *candidates;
   size_t candidate_count;
   const struct kv_filter **filters;
   uint64_t *hashes;
@@ -53,7 +59,7 @@ static kv_status init_multi(struct multi *multi, size_t n, enum kv_lookup_mode m
   }
   multi->groups = multi->memory ? multi->memory : (void *)multi->small;
   multi->ranges = (struct kv_range *)(void *)(multi->groups + n);
-  multi->candidates = (struct kv_lookup **)(void *)(multi->ranges + n);
+  multi->candidates = (struct candidate *)(void *)(multi->ranges + n);
   multi->filters = (const struct kv_filter **)(void *)(multi->candidates + n);
   multi->hashes = (uint64_t *)(void *)(multi->filters + n);
   multi->maybe = (bool *)(multi->hashes + n);
@@ -77,7 +83,7 @@ static void gather(struct multi *multi, struct kv_lookup *lookups, size_t n) {
     multi->stats = lookup->table->stats;
     multi->filters[multi->candidate_count] = lookup->passed ? &none : &lookup->table->parts.filter;
     multi->hashes[multi->candidate_count] = lookup->hash;
-    multi->candidates[multi->candidate_count++] = lookup;
+    multi->candidates[multi->candidate_count++].lookup = lookup;
   }
 }
 
@@ -97,33 +103,59 @@ static void filter_candidates(struct multi *multi) {
   kv_stats_add(multi->stats, KV_STAT_FILTER_USEFUL, n - kept);
 }
 
-static int compare_candidates(const void *a, const void *b) {
-  const struct kv_lookup *left = *(struct kv_lookup *const *)a;
-  const struct kv_lookup *right = *(struct kv_lookup *const *)b;
-  return kv_key_compare(left->table->comparator, left->key, right->key);
+static void find_blocks(struct multi *multi) {
+  for (size_t i = 0; i < multi->candidate_count; i++) {
+    struct candidate *candidate = &multi->candidates[i];
+    const struct kv_lookup *lookup = candidate->lookup;
+    candidate->block = kv_fences_find(&lookup->table->parts.fences, lookup->key, 0);
+  }
 }
 
-/* The files of a run do not overlap: in the order of keys each file's candidates stand together. */
+/* Of one file by block; files in any order. */
+static bool is_before(const struct candidate *a, const struct candidate *b) {
+  uintptr_t left = (uintptr_t)a->lookup->table, right = (uintptr_t)b->lookup->table;
+  return left != right ? left < right : a->block < b->block;
+}
+
+static void sort_few(struct candidate *items, size_t count) {
+  for (size_t i = 1; i < count; i++) {
+    struct candidate item = items[i];
+    size_t at = i;
+    for (; at > 0 && is_before(&item, &items[at - 1]); at--) items[at] = items[at - 1];
+    items[at] = item;
+  }
+}
+
+/* [0, middle) and [middle, count) of items into one order there, by way of `spare`. */
+static void merge(struct candidate *items, size_t middle, size_t count, struct candidate *spare) {
+  if (!is_before(&items[middle], &items[middle - 1])) return;
+  memcpy(spare, items, middle * sizeof *spare);
+  size_t a = 0, b = middle;
+  for (size_t to = 0; a < middle; to++)
+    items[to] = b < count && is_before(&items[b], &spare[a]) ? items[b++] : spare[a++];
+}
+
+/* The groups' memory, which is not yet in use, is the spare. */
 static void sort_candidates(struct multi *multi) {
-  for (size_t i = 1; i < multi->candidate_count; i++) {
-    if (compare_candidates(&multi->candidates[i - 1], &multi->candidates[i]) <= 0) continue;
-    qsort(multi->candidates, multi->candidate_count, sizeof *multi->candidates, compare_candidates);
-    return;
+  struct candidate *items = multi->candidates, *spare = (struct candidate *)(void *)multi->groups;
+  size_t n = multi->candidate_count;
+  for (size_t i = 0; i < n; i += SORTED_BY_INSERTION)
+    sort_few(items + i, n - i < SORTED_BY_INSERTION ? n - i : SORTED_BY_INSERTION);
+  for (size_t width = SORTED_BY_INSERTION; width < n; width *= 2) {
+    for (size_t i = 0; i + width < n; i += 2 * width)
+      merge(items + i, width, n - i < 2 * width ? n - i : 2 * width, spare);
   }
 }
 
 static void group_by_block(struct multi *multi) {
   struct group *end = multi->groups;
   for (size_t i = 0; i < multi->candidate_count; i++) {
-    const struct kv_lookup *lookup = multi->candidates[i];
-    bool same_table = end > multi->groups && end[-1].table == lookup->table;
-    uint32_t block =
-        kv_fences_find(&lookup->table->parts.fences, lookup->key, same_table ? end[-1].block : 0);
-    if (same_table && end[-1].block == block) {
+    const struct candidate *candidate = &multi->candidates[i];
+    const struct kv_table *table = candidate->lookup->table;
+    if (end > multi->groups && end[-1].table == table && end[-1].block == candidate->block)
       end[-1].count++;
-    } else {
-      *end++ = (struct group){lookup->table, i, 1, block, NULL};
-    }
+    else
+      *end++ = (struct group){table, i, 1, candidate->block, NULL};
   }
   multi->group_count = (size_t)(end - multi->groups);
   if (!multi->group_count) return;
@@ -262,7 +294,7 @@ static kv_status look_up(struct multi *multi, size_t first, size_t end, struct k
   for (size_t i = first; i < end; i++) {
     const struct group *group = &multi->groups[i];
     for (size_t j = 0; j < group->count && !status; j++) {
-      add_search(&overlap, group, multi->candidates[group->first + j]);
+      add_search(&overlap, group, multi->candidates[group->first + j].lookup);
       if (overlap.count == OVERLAP) status = finish_searches(multi, &overlap, err);
     }
   }
@@ -270,7 +302,8 @@ static kv_status look_up(struct multi *multi, size_t first, size_t end, struct k
 }
 
 static void mark_missed(const struct multi *multi, const struct group *group) {
-  for (size_t j = 0; j < group->count; j++) multi->candidates[group->first + j]->missed = true;
+  for (size_t j = 0; j < group->count; j++)
+    multi->candidates[group->first + j].lookup->missed = true;
 }
 
 /* Works through groups [first, end); the blocks of those without entry are in the ranges, if they were to be
@@ -304,6 +337,7 @@ kv_status kv_table_multi_get(struct kv_lookup *lookups, size_t n, enum kv_lookup
   if (status) return status;
   gather(&multi, lookups, n);
   filter_candidates(&multi);
+  find_blocks(&multi);
   sort_candidates(&multi);
   group_by_block(&multi);
   for (size_t first = 0, end; first < multi.group_count && !status; first = end) {

@@ -8,11 +8,6 @@
 
 #include "kv.h"
 
-struct sorted_key {
-  uint64_t prefix;
-  struct kv_slice key;
-};
-
 struct engine_store {
   struct kv_cache *cache;
   struct kv_family *family;
@@ -22,9 +17,6 @@ struct engine_store {
   uint64_t seq, gen;
   uint8_t uuid[16];
   bool writes; /* between begin and its end */
-  struct sorted_key *order;
-  struct kv_slice *sorted;
-  size_t room;
 };
 
 static void need(kv_status status, const struct kv_err *err) {
@@ -58,8 +50,6 @@ static void close_store(void *opened) {
   kv_view_unref(store->view);
   kv_family_unref(store->family);
   kv_cache_unref(store->cache);
-  free(store->order);
-  free(store->sorted);
   free(store);
 }
 
@@ -174,32 +164,12 @@ static uint64_t get(void *opened, const struct kv_slice *keys, size_t n) {
   return sum;
 }
 
-static int compare_keys(const void *a, const void *b) {
-  const struct sorted_key *left = a, *right = b;
-  if (left->prefix != right->prefix) return left->prefix < right->prefix ? -1 : 1;
-  return kv_slice_compare(left->key, right->key);
-}
-
-static const struct kv_slice *sort(struct engine_store *store, const struct kv_slice *keys,
-                                   size_t n) {
-  if (n > store->room) {
-    store->order = realloc(store->order, n * sizeof *store->order);
-    store->sorted = realloc(store->sorted, n * sizeof *store->sorted);
-    store->room = n;
-  }
-  for (size_t i = 0; i < n; i++) {
-    store->order[i] = (struct sorted_key){kv_prefix64(keys[i]), keys[i]};
-  }
-  qsort(store->order, n, sizeof *store->order, compare_keys);
-  for (size_t i = 0; i < n; i++) store->sorted[i] = store->order[i].key;
-  return store->sorted;
-}
-
 static struct kv_result *look_up(struct engine_store *store, const struct kv_slice *keys,
                                  size_t n) {
+  struct kv_request request = {store->view, store->batch, keys, n};
   struct kv_result *result = NULL;
   struct kv_err err;
-  need(kv_multi_get(store->view, store->batch, sort(store, keys, n), n, &result, &err), &err);
+  need(kv_multi_get_many(&request, 1, &result, &err), &err);
   return result;
 }
 
@@ -264,8 +234,7 @@ static const struct bench_way ways[] = {
 };
 const struct bench_peer bench_colfam_engine = {
     .name = "colfam C",
-    .settings =
-        "engine/kv.h, options at their defaults, no log; keys of a multi-get sorted by the caller",
+    .settings = "engine/kv.h, options at their defaults, no log",
     .colfam = true,
     .ways = ways,
     .way_count = sizeof ways / sizeof *ways,
