@@ -11,6 +11,7 @@ enum {
   VALUE_BYTES = 880,
   BULK_ROWS = 42, /* of BULK_BYTES: more than twice the log's budget */
   BULK_BYTES = 850,
+  SMALL_BATCH = 12288, /* bulks spill */
   ENDS = 4 /* names of pairs beside the first */
 };
 
@@ -339,6 +340,8 @@ void history_run(struct history *history) {
   sqlite3_randomness(0, NULL);
   snprintf(history->where, sizeof history->where, "script");
   struct script script = {history, history_open(history, true), 0};
+  history_exec(history, script.db, "SELECT colfam_config('batch_bytes', %u)",
+               history->seed % 2 ? SMALL_BATCH : 67108864);
   look_at_all(history, script.db, 0);
   for (script.n = 1; script.n <= HISTORY_COMMITS; script.n++) {
     snprintf(history->where, sizeof history->where, "script at commit %u", script.n);
