@@ -12,7 +12,7 @@ enum {
   BULK_ROWS = 42, /* of BULK_BYTES: more than twice the log's budget */
   BULK_BYTES = 850,
   SMALL_BATCH = 12288, /* bulks spill */
-  ENDS = 4 /* names of pairs beside the first */
+  ENDS = 4             /* names of pairs beside the first */
 };
 
 struct script {

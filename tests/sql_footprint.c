@@ -1,8 +1,11 @@
-/* Memory while a table grows to many times what it may keep in memory: loading it in small commits, merging
-** all of it by command, and reading it through take a bounded amount, with the thread and without. What the
+/* Memory while a table grows to many times what it may keep in memory: loading it in small commits, or in one
+** transaction, merging all of it by command, and reading it through take a bounded amount, with the thread and
+** without. COLFAM_ROWS is how many rows the one transaction has. What the
 ** process took at most is the operating system's word (VmHWM); sanitizers keep memory of their own, so there
 ** only the rows count. And the log in the database file stays as small beside a table that nobody writes. */
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "harness_sql.h"
@@ -13,7 +16,7 @@ enum { COMMITS = 50, GROWTH_KB = 1 << 20 };
 #else
 enum { COMMITS = 150, GROWTH_KB = 6 << 10 };
 #endif
-enum { BUDGET = 131072, ROWS = 500, VALUE_BYTES = 200 };
+enum { BUDGET = 131072, ROWS = 500, VALUE_BYTES = 200, BATCH = 1 << 20 };
 
 static sqlite3 *db;
 
@@ -84,6 +87,55 @@ START_TEST(many_times_the_budget_takes_bounded_memory) {
 }
 END_TEST
 
+static sqlite3_int64 rows_of_transaction(void) {
+  const char *text = getenv("COLFAM_ROWS");
+  return text ? strtoll(text, NULL, 10) : 20 * BATCH / (VALUE_BYTES + 8);
+}
+
+/* Twenty batches, in parts: each within a savepoint, every fourth rolled back and every fifth deleted again;
+** read in between. */
+START_TEST(one_transaction_of_many_batches_takes_bounded_memory) {
+  sqlite3_int64 rows = rows_of_transaction(), parts = 40, kept = 0, spills;
+  load_from(0, COMMITS / 10);
+  sql_okf(db,
+          "DELETE FROM t; INSERT INTO t(t) VALUES('compact'); SELECT"
+          " colfam_config('batch_bytes', %d); BEGIN; SAVEPOINT whole",
+          BATCH);
+  long before = resident_most_kb();
+  for (sqlite3_int64 part = 0; part < parts; part++) {
+    sqlite3_int64 first = part * rows / parts, last = (part + 1) * rows / parts - 1;
+    sql_okf(db,
+            "SAVEPOINT s; INSERT INTO t WITH RECURSIVE n(i) AS (SELECT %lld UNION ALL SELECT i + 1"
+            " FROM n WHERE i < %lld) SELECT (i * 2654435761) & 0xffffffff, randomblob(%d) FROM n",
+            first, last, VALUE_BYTES);
+    bool goes = part % 4 == 3;
+    if (part % 5 == 4)
+      sql_okf(db,
+              "DELETE FROM t WHERE k IN (WITH RECURSIVE n(i) AS (SELECT %lld UNION ALL SELECT"
+              " i + 1 FROM n WHERE i < %lld) SELECT (i * 2654435761) & 0xffffffff FROM n)",
+              first, last);
+    else if (!goes)
+      kept += last - first + 1;
+    sql_ok(db, goes ? "ROLLBACK TO s; RELEASE s" : "RELEASE s");
+    ck_assert_int_eq(sql_int(db, "SELECT count(*) FROM t"), kept);
+    ck_assert_int_eq(sql_int(db, "SELECT length(v) FROM t WHERE k = 0"), VALUE_BYTES);
+  }
+  read_all(kept);
+  long writing = resident_most_kb() - before;
+  spills = sql_int(db, "SELECT sum(value) FROM colfam_stats WHERE name = 'spills'");
+  sql_ok(db, "COMMIT");
+  long growth = resident_most_kb() - before;
+  printf("footprint: %lld rows in one transaction: %lld batches of %d KiB, %ld KiB more, %ld after "
+         "COMMIT\n",
+         kept, spills, BATCH >> 10, writing, growth);
+  ck_assert_int_ge(spills, 15);
+  ck_assert_int_lt(growth, GROWTH_KB);
+  read_all(kept);
+  ck_assert_int_le(sql_int(db, "SELECT count(DISTINCT seq) FROM t_cffile WHERE level = 0"), 1);
+  sql_rows(db, "SELECT * FROM colfam_check('t')", "");
+}
+END_TEST
+
 /* A table that is written once keeps its row in its log; that of the other is trimmed all the same. */
 START_TEST(idle_table_beside_a_busy_one) {
   sql_ok(db, "CREATE VIRTUAL TABLE idle USING colfam(k INT PRIMARY KEY, v);"
@@ -104,8 +156,9 @@ END_TEST
 static void add(Suite *suite, const char *name, void (*open)(void)) {
   TCase *tc = tcase_create(name);
   tcase_add_checked_fixture(tc, open, close_db);
-  tcase_set_timeout(tc, 60);
+  tcase_set_timeout(tc, getenv("COLFAM_ROWS") ? 36000 : 60);
   tcase_add_test(tc, many_times_the_budget_takes_bounded_memory);
+  tcase_add_test(tc, one_transaction_of_many_batches_takes_bounded_memory);
   tcase_add_test(tc, idle_table_beside_a_busy_one);
   suite_add_tcase(suite, tc);
 }
