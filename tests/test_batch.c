@@ -377,75 +377,6 @@ START_TEST(rollback_of_everything_frees_the_index) {
 }
 END_TEST
 
-/* A put and a look at what follows it, as a loop over a transaction's own rows does. */
-static void scan_after_put(struct kv_batch *batch, uint64_t number) {
-  struct kv_iter *iter;
-  put_number(batch, number);
-  ck_assert_int_eq(kv_batch_iter(batch, &iter, NULL), KV_OK);
-  kv_iter_seek_first(iter);
-  must(iter->valid);
-  kv_iter_next(iter);
-  kv_iter_free(iter);
-}
-
-START_TEST(scans_in_a_savepoint_leave_an_order_to_extend) {
-  enum { ROUNDS = 20, SIZE = 5000 };
-  struct kv_batch *batch = new_batch();
-  for (uint64_t i = 0; i < SIZE; i++) scan_after_put(batch, i);
-  uint64_t moved = 0;
-  for (int round = 0; round < ROUNDS; round++) {
-    if (round == 1) moved = batch->order.moved; /* the first may have to sort all once */
-    struct kv_batch_mark mark = kv_batch_mark(batch);
-    for (uint64_t i = 0; i < 3; i++) scan_after_put(batch, SIZE + i);
-    ck_assert_uint_eq(kv_batch_count(batch), SIZE + 3);
-    kv_batch_rollback(batch, mark);
-    ck_assert_uint_le(batch->order.upto, mark.entries.place);
-  }
-  ck_assert_uint_le(batch->order.moved - moved, SIZE + ROUNDS * 20);
-  free_all(batch);
-}
-END_TEST
-
-START_TEST(a_scan_after_each_write_costs_a_few_moves) {
-  struct kv_batch *batch = new_batch();
-  uint64_t written = 0;
-  for (uint64_t size = 1000; size <= 100000; size *= 10) {
-    while (written < size) put_number(batch, written++);
-    scan_after_put(batch, written++);
-    uint64_t moved = batch->order.moved;
-    for (int i = 0; i < 500; i++) scan_after_put(batch, written++);
-    ck_assert_uint_le(batch->order.moved - moved, 500 * 30);
-    ck_assert_uint_le(batch->order.run_count, 9);
-  }
-  struct kv_iter *iter;
-  uint64_t seen = 0;
-  ck_assert_int_eq(kv_batch_iter(batch, &iter, NULL), KV_OK);
-  for (kv_iter_seek_last(iter); iter->valid; kv_iter_prev(iter)) seen++;
-  ck_assert_uint_eq(seen, written);
-  kv_iter_free(iter);
-  free_all(batch);
-}
-END_TEST
-
-START_TEST(orders_are_right_at_every_size) {
-  for (uint64_t count = 0; count < 130; count++) {
-    struct kv_batch *batch = new_batch();
-    for (uint64_t i = 0; i < count; i++) put_number(batch, i * 7 % (count - count / 3 + 1));
-    struct kv_iter *iter;
-    ck_assert_int_eq(kv_batch_iter(batch, &iter, NULL), KV_OK);
-    struct kv_slice before = {NULL, 0};
-    size_t seen = 0;
-    for (kv_iter_seek_first(iter); iter->valid; kv_iter_next(iter), seen++) {
-      if (seen) ck_assert_int_lt(kv_slice_compare(before, iter->key), 0);
-      before = iter->key;
-    }
-    ck_assert_uint_eq(seen, kv_batch_count(batch));
-    kv_iter_free(iter);
-    free_all(batch);
-  }
-}
-END_TEST
-
 /* Rolling back to one mark again and again while somebody reads: the bytes must stay, and each time costs
 ** only what was written since the time before. */
 START_TEST(rollbacks_under_a_reader_cost_their_own_writes) {
@@ -773,9 +704,6 @@ int main(void) {
   tcase_add_test(tests, sixty_thousand_rollbacks_cost_their_own_writes);
   tcase_add_test(tests, rolled_back_memory_is_used_again);
   tcase_add_test(tests, rollback_of_everything_frees_the_index);
-  tcase_add_test(tests, scans_in_a_savepoint_leave_an_order_to_extend);
-  tcase_add_test(tests, a_scan_after_each_write_costs_a_few_moves);
-  tcase_add_test(tests, orders_are_right_at_every_size);
   tcase_add_test(tests, rollbacks_under_a_reader_cost_their_own_writes);
   tcase_add_test(tests, an_entry_takes_little_beyond_key_and_value);
   tcase_add_test(tests, a_million_writes_each_move_little);
