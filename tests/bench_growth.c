@@ -1,7 +1,7 @@
 /* B7, growth: loading a table in random order, in transactions of 1,000, at 1 and 10 million rows and as
-** many as SCALE says for colfam alone. Each store in a process of its own: time a row, bytes written for
-** one byte of row (the log through SQLite in it), bytes on disk, memory. */
-#include <stdio.h>
+** many as SCALE says for colfam alone, which also does it in one transaction. Each store in a process of its
+** own: time a row, bytes written for one byte of row (the log through SQLite in it), bytes on disk, memory. */
+#include <stdlib.h>
 
 #include "bench_peer.h"
 
@@ -12,7 +12,7 @@ enum figure { NS_A_ROW, BYTES_WRITTEN, DISK_BYTES, RSS_BYTES, FIGURES };
 
 struct growth {
   const struct bench_peer *peer;
-  uint64_t rows;
+  uint64_t rows, each; /* of a transaction */
 };
 static const struct bench_shape shape = {16, 100};
 
@@ -38,7 +38,7 @@ static void grow(const void *what, double *figures) {
   bench_open(&store, growth->peer, &setup);
   bench_rss_reset();
   uint64_t written = bench_bytes_written(), memory = bench_rss_max();
-  figures[NS_A_ROW] = bench_load(&store, 0, growth->rows, EACH) * 1e9 / rows;
+  figures[NS_A_ROW] = bench_load(&store, 0, growth->rows, growth->each) * 1e9 / rows;
   figures[BYTES_WRITTEN] = (double)(bench_bytes_written() - written) / rows /
                            (double)(shape.key_bytes + shape.value_bytes);
   figures[RSS_BYTES] = (double)(bench_rss_max() - memory) / (1 << 20);
@@ -60,27 +60,38 @@ static void init_tables(uint64_t rows) {
   tables[NS_A_ROW].waits = true;
 }
 
-/* colfam's time a row at the first size, which all others are held against. */
-static double first_ns;
+#define ONE "colfam SQL, one transaction"
 
-static void print_tables(double colfam_ns) {
-  if (first_ns == 0) first_ns = colfam_ns;
-  bench_goal_max(&tables[NS_A_ROW], "colfam SQL", 2 * first_ns);
-  bench_goal_max(&tables[BYTES_WRITTEN], "colfam SQL", 12);
-  bench_goal_max(&tables[RSS_BYTES], "colfam SQL", (double)(CACHE_BYTES >> 20) * 2 + 16 + 64);
-  for (size_t i = 0; i < FIGURES; i++) bench_print(&tables[i]);
+/* colfam's time a row at the first size, which all others are held against: in small transactions, in one. */
+static double first_ns[2];
+
+static void set_goals(void) {
+  static const char *const names[] = {"colfam SQL", ONE};
+  for (int i = 0; i < 2; i++) {
+    const struct bench_lane *lane = bench_find(&tables[NS_A_ROW], names[i]);
+    if (!lane) continue;
+    if (first_ns[i] == 0) first_ns[i] = bench_median(lane);
+    bench_goal_max(&tables[NS_A_ROW], names[i], 2 * first_ns[i]);
+    bench_goal_max(&tables[BYTES_WRITTEN], names[i], 12);
+    /* Cache; log in memory, twice its budget; a pending batch; and what it is to be above these. */
+    bench_goal_max(&tables[RSS_BYTES], names[i], (double)(CACHE_BYTES >> 20) + 8 + i * 64 + 64);
+  }
+}
+
+static void measure(const struct bench_peer *peer, uint64_t rows, uint64_t each, const char *name) {
+  double figures[FIGURES];
+  bench_in_child(grow, &(struct growth){peer, rows, each}, figures, FIGURES);
+  for (size_t i = 0; i < FIGURES; i++) bench_sample(&tables[i], name, figures[i]);
 }
 
 static void compare(uint64_t rows, const struct bench_peer *const *peers, size_t count) {
-  double colfam_ns = 0;
   init_tables(rows);
   for (size_t i = 0; i < count; i++) {
-    double figures[FIGURES];
-    bench_in_child(grow, &(struct growth){peers[i], rows}, figures, FIGURES);
-    for (size_t j = 0; j < FIGURES; j++) bench_sample(&tables[j], peers[i]->name, figures[j]);
-    if (peers[i]->colfam) colfam_ns = figures[NS_A_ROW];
+    measure(peers[i], rows, EACH, peers[i]->name);
+    if (peers[i]->colfam) measure(peers[i], rows, rows, ONE);
   }
-  print_tables(colfam_ns);
+  set_goals();
+  for (size_t i = 0; i < FIGURES; i++) bench_print(&tables[i]);
 }
 
 /* SQLite's own tables come last: they are left out where they would take hours. */
@@ -88,9 +99,10 @@ int main(void) {
   static const struct bench_peer *const peers[] = {&bench_colfam_sql, &bench_rocksdb,
                                                    &bench_leveldb, &bench_lmdb, &bench_sqlite};
   const uint64_t million = 1000000;
+  bool alone = getenv("COLFAM_BENCH_ALONE") != NULL;
   uint64_t first = bench_by_scale(5000, 200000, million);
-  compare(first, peers, 5);
-  if (bench_scale() == BENCH_FULL) compare(10 * million, peers, 4);
+  compare(first, peers, alone ? 1 : 5);
+  if (bench_scale() == BENCH_FULL) compare(10 * million, peers, alone ? 1 : 4);
   if (bench_millions() > 10) compare(bench_millions() * million, peers, 1);
   return 0;
 }
