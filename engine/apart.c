@@ -8,6 +8,8 @@
 
 void kv_apart_append(struct kv_buf *out, const struct kv_apart *apart) {
   kv_buf_append_u64(out, apart->file);
+  kv_buf_append_varint(out, apart->block);
+  kv_buf_append_varint(out, apart->offset);
   kv_buf_append_varint(out, apart->size);
   if (apart->head.size) kv_buf_append(out, apart->head.data, apart->head.size);
 }
@@ -16,9 +18,13 @@ bool kv_apart_parse(struct kv_slice bytes, struct kv_apart *apart) {
   struct kv_reader reader;
   kv_reader_init(&reader, bytes);
   apart->file = kv_reader_u64(&reader);
+  uint64_t block = kv_reader_varint(&reader), offset = kv_reader_varint(&reader);
+  apart->block = (uint32_t)block;
+  apart->offset = (uint32_t)offset;
   apart->size = kv_reader_varint(&reader);
   apart->head = kv_reader_bytes(&reader, kv_reader_left(&reader));
-  return !reader.failed && apart->file && apart->head.size < apart->size;
+  bool possible = apart->file && block <= UINT32_MAX && offset <= UINT32_MAX;
+  return !reader.failed && possible && apart->head.size < apart->size;
 }
 
 struct kv_slice kv_apart_head(struct kv_slice reference) {

@@ -1,7 +1,7 @@
 /* Values stored apart from their keys: the reference that stands beside the key in place of the value, and
 ** the list of value files that a key file's references name (FORMAT.md, Values apart). A value file is a
-** table file with the keys and whole values of such entries; a key is in it once, so the key and the file's
-** id name the value.
+** table file with the keys and whole values of such entries. A key is in it once, so the key and the file's
+** id name the value; the reference tells too where it stands, so that nobody need look for it.
 ** Thread rule: pure functions; a list belongs to one thread. */
 #ifndef KV_APART_H
 #define KV_APART_H
@@ -14,7 +14,9 @@
 #include "status.h"
 
 struct kv_apart {
-  uint64_t file;        /* the value file's id */
+  uint64_t file;  /* the value file's id */
+  uint32_t block; /* in it, and the entry in the block: */
+  uint32_t offset;
   uint64_t size;        /* of the value, bytes */
   struct kv_slice head; /* what of it stands beside the key: the caller's choice (kv_head_fn) */
 };

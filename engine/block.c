@@ -473,6 +473,21 @@ kv_status kv_block_get(const struct kv_block *block, struct kv_slice key, uint64
   return status;
 }
 
+kv_status kv_block_get_at(const struct kv_block *block, struct kv_slice key, size_t offset,
+                          enum kv_block_answer *answer, struct kv_slice *value,
+                          struct kv_err *err) {
+  struct entry entry;
+  *answer = KV_BLOCK_NONE;
+  kv_status status = read_entry(block, offset, key.size, &entry, err);
+  if (status) return status;
+  size_t rest = key.size - (size_t)entry.shared;
+  if (rest != entry.suffix.size) return KV_OK;
+  if (rest && memcmp(key.data + entry.shared, entry.suffix.data, rest)) return KV_OK;
+  *answer = answers[entry.kind];
+  *value = entry.value;
+  return KV_OK;
+}
+
 /* ---- The same in steps */
 
 void kv_block_search_begin(struct kv_block_search *search, const struct kv_block *block,
@@ -484,6 +499,13 @@ void kv_block_search_begin(struct kv_block_search *search, const struct kv_block
                                      .high = block->restart_count,
                                      .step = KV_SEARCH_SLOT};
   kv_prefetch(block->slots + (size_t)search->probe.slot * SLOT_BYTES);
+}
+
+void kv_block_search_begin_at(struct kv_block_search *search, const struct kv_block *block,
+                              struct kv_slice key, size_t offset) {
+  *search = (struct kv_block_search){
+      .block = *block, .key = key, .placed = true, .offset = offset, .step = KV_SEARCH_DONE};
+  ask_for(block, offset, block->entries.size);
 }
 
 static kv_status step_slot(struct kv_block_search *search, struct kv_err *err) {
@@ -537,6 +559,8 @@ kv_status kv_block_search_step(struct kv_block_search *search, struct kv_err *er
 
 kv_status kv_block_search_end(struct kv_block_search *search, enum kv_block_answer *answer,
                               struct kv_slice *value, struct kv_err *err) {
+  if (search->placed)
+    return kv_block_get_at(&search->block, search->key, search->offset, answer, value, err);
   struct found found = {.answer = KV_BLOCK_NONE};
   kv_status status = KV_OK;
   if (search->low < search->high)

@@ -71,6 +71,10 @@ struct kv_block_probe {
   uint32_t regions; /* of these, that had the key's tag */
 };
 
+/* The entry at a byte of the entries, if it is this key's as far as its own bytes tell; else NONE. */
+kv_status kv_block_get_at(const struct kv_block *block, struct kv_slice key, size_t offset,
+                          enum kv_block_answer *answer, struct kv_slice *value, struct kv_err *err);
+
 /* The same lookup in steps of one load each, of which each asks for the next one's line: many lookups that
 ** take their steps in turn overlap their loads. */
 struct kv_block_search {
@@ -78,12 +82,17 @@ struct kv_block_search {
   struct kv_slice key; /* borrowed */
   uint64_t hash;
   struct kv_block_probe probe;
+  bool placed; /* the entry is known, if it is the key's: */
+  size_t offset;
   bool hinted;        /* the region is the index's: the key may be in a later one of the probe's */
   uint32_t low, high; /* restarts: the key is in low's region when they are neighbours */
   enum { KV_SEARCH_SLOT, KV_SEARCH_RESTART, KV_SEARCH_ENTRY, KV_SEARCH_DONE } step;
 };
 void kv_block_search_begin(struct kv_block_search *search, const struct kv_block *block,
                            struct kv_slice key, uint64_t hash);
+/* As kv_block_get_at. */
+void kv_block_search_begin_at(struct kv_block_search *search, const struct kv_block *block,
+                              struct kv_slice key, size_t offset);
 /* Until the step is KV_SEARCH_DONE. */
 kv_status kv_block_search_step(struct kv_block_search *search, struct kv_err *err);
 /* The answer of one that is done; *value as in kv_block_get. */

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "mem.h"
+#include "values.h"
 #include "view.h"
 
 struct check {
@@ -125,35 +126,55 @@ static kv_status check_memtable(struct check *check, struct kv_memtable *table,
 
 /* ---- Rows */
 
-/* A value that is stored apart is where its reference says, and its head is what stands beside the key. */
-static kv_status check_value(struct kv_scan *scan, const struct kv_view *view, struct kv_err *err) {
-  struct kv_slice value, head = kv_scan_head(scan);
-  kv_status status = kv_scan_value(scan, &value, err);
-  if (status != KV_OK || head.data == value.data) return status;
+/* The head is what the value makes of it, and the value the one that its file has for the key. */
+static kv_status check_apart(const struct kv_view *view, struct kv_value_reader *reader,
+                             const struct kv_scan *scan, struct kv_slice value,
+                             struct kv_err *err) {
+  struct kv_slice again, head = kv_scan_head(scan);
+  struct kv_apart apart;
   struct kv_buf wanted;
+  kv_status status = KV_CORRUPT;
   kv_buf_init(&wanted);
-  bool same =
-      kv_family_head(view->family, value, &wanted) && kv_slice_equal(kv_buf_slice(&wanted), head);
-  status = wanted.status ? kv_fail_nomem(err) : KV_OK;
-  if (status == KV_OK && !same)
+  bool same = kv_family_head(view->family, value, &wanted) && !wanted.status &&
+              kv_slice_equal(kv_buf_slice(&wanted), head);
+  if (wanted.status) {
+    status = kv_fail_nomem(err);
+  } else if (!same || !kv_scan_reference(scan, &apart)) {
     status = kv_fail(err, KV_CORRUPT, "a key has the head of another value");
+  } else {
+    status = kv_value_reader_get(reader, kv_scan_key(scan), &apart, &again, err);
+  }
   kv_buf_release(&wanted);
-  return status;
+  if (status != KV_OK || kv_slice_equal(value, again)) return status;
+  return kv_fail(err, KV_CORRUPT,
+                 "value file %016llx: a reference leads to the value of another key",
+                 (unsigned long long)apart.file);
+}
+
+static kv_status check_row(const struct kv_view *view, struct kv_value_reader *reader,
+                           struct kv_scan *scan, struct kv_err *err) {
+  struct kv_slice value;
+  struct kv_apart apart;
+  kv_status status = kv_scan_value(scan, &value, err);
+  if (status != KV_OK || !kv_scan_reference(scan, &apart)) return status;
+  return check_apart(view, reader, scan, value, err);
 }
 
 static kv_status count_rows(struct kv_view *view, uint64_t *rows, struct kv_err *err) {
   struct kv_scan *scan = NULL;
+  struct kv_value_reader *reader = NULL;
   const struct kv_bounds everything = {.has_upper = false};
   *rows = 0;
-  kv_status status = kv_scan_open(view, NULL, &everything, &scan, err);
-  if (status != KV_OK) return status;
-  status = kv_scan_first(scan, err);
+  kv_status status = kv_value_reader_new(view->layout, &reader, err);
+  if (status == KV_OK) status = kv_scan_open(view, NULL, &everything, &scan, err);
+  if (status == KV_OK) status = kv_scan_first(scan, err);
   while (status == KV_OK && kv_scan_valid(scan)) {
     ++*rows;
-    status = check_value(scan, view, err);
+    status = check_row(view, reader, scan, err);
     if (status == KV_OK) status = kv_scan_next(scan, err);
   }
   kv_scan_close(scan);
+  kv_value_reader_free(reader);
   return status;
 }
 

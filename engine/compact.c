@@ -322,8 +322,10 @@ static kv_status store_apart(struct kv_job *job, struct output *output, struct k
   if (!job->value_writer) status = begin_file(job, true, err);
   if (status == KV_OK) status = add_to_file(job, job->value_writer, output, err);
   if (status != KV_OK) return status;
-  struct kv_apart apart = {kv_table_writer_id(job->value_writer), output->value.size,
-                           kv_buf_slice(&job->head)};
+  struct kv_apart apart = {.file = kv_table_writer_id(job->value_writer),
+                           .size = output->value.size,
+                           .head = kv_buf_slice(&job->head)};
+  kv_table_writer_position(job->value_writer, &apart.block, &apart.offset);
   kv_buf_clear(&job->reference);
   kv_apart_append(&job->reference, &apart);
   if (job->reference.status) return kv_fail_nomem(err);

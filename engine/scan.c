@@ -201,6 +201,10 @@ struct kv_slice kv_scan_key(const struct kv_scan *scan) {
   return scan->iter->key;
 }
 
+bool kv_scan_reference(const struct kv_scan *scan, struct kv_apart *apart) {
+  return scan->iter->apart && kv_apart_parse(scan->iter->value, apart);
+}
+
 struct kv_slice kv_scan_head(const struct kv_scan *scan) {
   return scan->iter->apart ? kv_apart_head(scan->iter->value) : scan->iter->value;
 }

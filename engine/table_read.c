@@ -447,14 +447,22 @@ void kv_table_answer(const struct kv_table *table, struct kv_cache_entry *entry,
   }
 }
 
+uint32_t kv_table_block_of(const struct kv_table *table, const struct kv_lookup *lookup) {
+  if (lookup->at) return lookup->at->block;
+  return kv_fences_find(&table->parts.fences, lookup->key, 0);
+}
+
 static kv_status find_in_block(const struct kv_table *table, uint32_t block,
                                struct kv_cache_entry *entry, struct kv_lookup *lookup,
                                enum kv_lookup_mode mode, struct kv_err *err) {
   struct kv_block parsed = kv_table_block(table, entry);
   struct kv_err inner;
   enum kv_block_answer answer;
+  struct kv_slice key = lookup->key;
   kv_status status =
-      kv_block_get(&parsed, lookup->key, lookup->hash, &answer, &lookup->value, &inner);
+      lookup->at
+          ? kv_block_get_at(&parsed, key, lookup->at->offset, &answer, &lookup->value, &inner)
+          : kv_block_get(&parsed, key, lookup->hash, &answer, &lookup->value, &inner);
   if (status) return kv_table_fail(table, block, status, &inner, err);
   kv_table_answer(table, entry, answer, mode, lookup);
   return KV_OK;
@@ -467,7 +475,7 @@ kv_status kv_table_get(struct kv_table *table, struct kv_lookup *lookup, enum kv
   lookup->value = (struct kv_slice){0};
   lookup->pin = NULL;
   if (!lookup->passed && !may_have(table, lookup->key, lookup->hash)) return KV_OK;
-  uint32_t block = kv_fences_find(&table->parts.fences, lookup->key, 0);
+  uint32_t block = kv_table_block_of(table, lookup);
   struct kv_cache_entry *entry = kv_table_cached(table, block);
   if (!entry) lookup->missed = true;
   if (!entry && mode == KV_LOOKUP_CACHED) return KV_OK;

@@ -50,9 +50,10 @@ enum kv_table_answer { KV_TABLE_NONE, KV_TABLE_PUT, KV_TABLE_DELETED };
 struct kv_lookup {
   struct kv_slice key;
   uint64_t hash;
-  size_t position, run;   /* the caller's own */
-  struct kv_table *table; /* within whose bounds the key is; NULL: the lookup is left as it is */
-  bool passed;            /* its filter need not be asked: it has let the key through before */
+  size_t position, run;      /* the caller's own */
+  struct kv_table *table;    /* within whose bounds the key is; NULL: the lookup is left as it is */
+  bool passed;               /* its filter need not be asked: it has let the key through before */
+  const struct kv_apart *at; /* where it stands, within the table's blocks; NULL: to be found */
   enum kv_table_answer answer; /* out */
   bool missed;                 /* out: set to true when the block is not in the cache */
   bool apart;                  /* out, of a PUT: the value is a reference (apart.h) */
@@ -66,7 +67,7 @@ enum kv_lookup_mode {
   KV_LOOKUP_KEY,    /* whether it is there: no value, no pin */
   KV_LOOKUP_CACHED, /* the same, and no block is read: NONE with `missed` where one would have to be */
 };
-/* Looks n keys up in the tables of one run; the lookups are in any order. One
+/* Looks n keys up in their tables, of one run or of values; the lookups are in any order. One
 ** pass over the filters for all, grouping by block, one grouped read for a file's missing blocks, in-block
 ** lookups. On failure no pins are left. */
 kv_status kv_table_multi_get(struct kv_lookup *lookups, size_t n, enum kv_lookup_mode mode,

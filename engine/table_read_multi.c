@@ -107,7 +107,7 @@ static void find_blocks(struct multi *multi) {
   for (size_t i = 0; i < multi->candidate_count; i++) {
     struct candidate *candidate = &multi->candidates[i];
     const struct kv_lookup *lookup = candidate->lookup;
-    candidate->block = kv_fences_find(&lookup->table->parts.fences, lookup->key, 0);
+    candidate->block = kv_table_block_of(lookup->table, lookup);
   }
 }
 
@@ -247,7 +247,11 @@ struct overlap {
 static void add_search(struct overlap *overlap, const struct group *group,
                        struct kv_lookup *lookup) {
   struct kv_block block = kv_table_block(group->table, group->entry);
-  kv_block_search_begin(&overlap->searches[overlap->count], &block, lookup->key, lookup->hash);
+  struct kv_block_search *search = &overlap->searches[overlap->count];
+  if (lookup->at)
+    kv_block_search_begin_at(search, &block, lookup->key, lookup->at->offset);
+  else
+    kv_block_search_begin(search, &block, lookup->key, lookup->hash);
   overlap->lookups[overlap->count] = lookup;
   overlap->groups[overlap->count++] = group;
 }

@@ -84,6 +84,7 @@ struct kv_table_writer {
   struct kv_block_builder block;
   struct kv_fence_builder fences;
   struct kv_buf first_key; /* of the block being built */
+  size_t entry;            /* byte of the last entry in it */
   struct kv_buf smallest;
   struct kv_buf largest; /* last key of the blocks before */
   struct kv_buf hashes;  /* u64 a key, native; empty without filter */
@@ -312,6 +313,7 @@ static kv_status add_entry(struct kv_table_writer *writer, struct kv_slice key,
   uint64_t hash = kv_hash_key(key);
   kv_status status = start_block(writer, key, ENTRY_HEAD_BYTES_MAX + key.size + value.size, err);
   if (!status) status = check_entry(writer, key, value, kind == TOMBSTONE, err);
+  writer->entry = writer->block.bytes.size;
   if (!status) status = add_to_block(&writer->block, key, hash, value, kind, err);
   if (!status && !writer->properties.entries) status = set_key(&writer->smallest, key, err);
   if (status) return status;
@@ -342,6 +344,12 @@ kv_status kv_table_writer_add(struct kv_table_writer *writer, struct kv_slice ke
 kv_status kv_table_writer_add_apart(struct kv_table_writer *writer, struct kv_slice key,
                                     struct kv_slice reference, struct kv_err *err) {
   return add(writer, key, reference, APART, err);
+}
+
+void kv_table_writer_position(const struct kv_table_writer *writer, uint32_t *block,
+                              uint32_t *offset) {
+  *block = (uint32_t)(writer->fences.sizes.size / 4);
+  *offset = (uint32_t)writer->entry;
 }
 
 const struct kv_value_uses *kv_table_writer_uses(const struct kv_table_writer *writer) {

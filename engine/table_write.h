@@ -79,6 +79,9 @@ kv_status kv_table_writer_add(struct kv_table_writer *writer, struct kv_slice ke
 /* The same for an entry whose value is stored apart; the reference is a sound one (apart.h). */
 kv_status kv_table_writer_add_apart(struct kv_table_writer *writer, struct kv_slice key,
                                     struct kv_slice reference, struct kv_err *err);
+/* Where the entry that was added last stands: its block, and its byte in the block's entries. */
+void kv_table_writer_position(const struct kv_table_writer *writer, uint32_t *block,
+                              uint32_t *offset);
 /* What its references name so far. */
 const struct kv_value_uses *kv_table_writer_uses(const struct kv_table_writer *writer);
 /* Bytes given to the file so far, for splitting outputs. */

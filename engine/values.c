@@ -1,10 +1,8 @@
 /* See values.h. Thread rule: any thread for the layout; a reader's owner only. */
 #include "values.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "hash.h"
 #include "mem.h"
 
 static kv_status bad_reference(uint64_t file, const char *what, struct kv_err *err) {
@@ -34,15 +32,24 @@ static kv_status parse(struct kv_slice reference, struct kv_apart *apart, struct
   return kv_apart_parse(reference, apart) ? KV_OK : kv_fail(err, KV_CORRUPT, "no reference");
 }
 
+/* Asks for the value in the table: where the reference says, if that is within it. */
+static struct kv_lookup lookup_of(struct kv_table *table, struct kv_slice key,
+                                  const struct kv_apart *apart) {
+  bool possible = apart->block < kv_table_block_count(table);
+  return (struct kv_lookup){
+      .key = key, .table = possible ? table : NULL, .passed = true, .at = apart};
+}
+
 kv_status kv_values_get(const struct kv_layout *layout, struct kv_slice key,
                         struct kv_slice reference, struct kv_slice *value,
                         struct kv_cache_entry **pin, struct kv_err *err) {
   struct kv_apart apart;
   struct kv_table *table = NULL;
-  struct kv_lookup lookup = {.key = key, .hash = kv_hash_key(key)};
+  struct kv_lookup lookup = {.table = NULL};
   kv_status status = parse(reference, &apart, err);
   if (status == KV_OK) status = find_table(layout, apart.file, &table, err);
-  if (status == KV_OK) status = kv_table_get(table, &lookup, KV_LOOKUP_VALUE, err);
+  if (status == KV_OK) lookup = lookup_of(table, key, &apart);
+  if (lookup.table) status = kv_table_get(table, &lookup, KV_LOOKUP_VALUE, err);
   if (status == KV_OK) status = check_found(&apart, is_value(&lookup), lookup.value, err);
   if (status == KV_OK) {
     *value = lookup.value;
@@ -55,72 +62,40 @@ kv_status kv_values_get(const struct kv_layout *layout, struct kv_slice key,
 
 /* ---- Many */
 
-static uint64_t file_of(const struct kv_value_ask *ask) {
-  struct kv_apart apart;
-  return kv_apart_parse(ask->reference, &apart) ? apart.file : 0;
-}
-
-/* By file, and by key in it: positions ascend with keys. */
-static int compare_asks(const void *left, const void *right) {
-  const struct kv_value_ask *a = left, *b = right;
-  uint64_t x = file_of(a), y = file_of(b);
-  if (x != y) return x < y ? -1 : 1;
-  return (a->position > b->position) - (a->position < b->position);
-}
-
-static kv_status take_answer(struct kv_value_ask *ask, const struct kv_lookup *lookup,
-                             struct kv_err *err) {
-  struct kv_apart apart;
-  ask->value = lookup->value;
-  ask->pin = lookup->pin;
-  kv_status status = parse(ask->reference, &apart, err);
-  return status ? status : check_found(&apart, is_value(lookup), lookup->value, err);
-}
-
-/* n asks of one file. */
-static kv_status ask_file(const struct kv_layout *layout, struct kv_value_ask *asks, size_t n,
-                          struct kv_lookup *lookups, struct kv_err *err) {
+/* What the ask's reference says, and where to look for it. */
+static kv_status begin_ask(const struct kv_layout *layout, const struct kv_value_ask *ask,
+                           struct kv_apart *apart, struct kv_lookup *lookup, struct kv_err *err) {
   struct kv_table *table = NULL;
-  kv_status status = find_table(layout, file_of(asks), &table, err);
-  if (status != KV_OK) return status;
-  for (size_t i = 0; i < n; i++) {
-    uint64_t hash = kv_hash_key(asks[i].key);
-    bool may_be_there = kv_table_may_have(table, asks[i].key, hash);
-    lookups[i] =
-        (struct kv_lookup){.key = asks[i].key, .hash = hash, .table = may_be_there ? table : NULL};
-  }
-  status = kv_table_multi_get(lookups, n, KV_LOOKUP_VALUE, err);
-  if (status != KV_OK) return status;
-  struct kv_err inner;
-  for (size_t i = 0; i < n; i++) { /* all of them: each may have a pin */
-    kv_status found = take_answer(&asks[i], &lookups[i], &inner);
-    if (found == KV_OK || status != KV_OK) continue;
-    status = found;
-    if (err) *err = inner;
-  }
+  kv_status status = parse(ask->reference, apart, err);
+  if (status == KV_OK) status = find_table(layout, apart->file, &table, err);
+  if (status == KV_OK) *lookup = lookup_of(table, ask->key, apart);
   return status;
 }
 
-static void drop_pins(struct kv_value_ask *asks, size_t n) {
-  for (size_t i = 0; i < n; i++) {
-    kv_cache_unpin(asks[i].pin);
-    asks[i].pin = NULL;
-  }
+static kv_status ask_all(const struct kv_layout *layout, const struct kv_value_ask *asks, size_t n,
+                         struct kv_apart *aparts, struct kv_lookup *lookups, struct kv_err *err) {
+  kv_status status = KV_OK;
+  for (size_t i = 0; i < n && status == KV_OK; i++)
+    status = begin_ask(layout, &asks[i], &aparts[i], &lookups[i], err);
+  if (status == KV_OK) status = kv_table_multi_get(lookups, n, KV_LOOKUP_VALUE, err);
+  if (status != KV_OK) return status;
+  for (size_t i = 0; i < n && status == KV_OK; i++)
+    status = check_found(&aparts[i], is_value(&lookups[i]), lookups[i].value, err);
+  for (size_t i = 0; i < n && status != KV_OK; i++) kv_cache_unpin(lookups[i].pin);
+  return status;
 }
 
 kv_status kv_values_get_many(const struct kv_layout *layout, struct kv_value_ask *asks, size_t n,
                              struct kv_err *err) {
+  struct kv_apart *aparts = kv_alloc(n, sizeof *aparts);
   struct kv_lookup *lookups = kv_alloc(n, sizeof *lookups);
-  if (!lookups) return kv_fail_nomem(err);
-  kv_status status = KV_OK;
-  for (size_t i = 0; i < n; i++) asks[i].pin = NULL;
-  qsort(asks, n, sizeof *asks, compare_asks);
-  for (size_t first = 0, end; first < n && status == KV_OK; first = end) {
-    uint64_t file = file_of(&asks[first]);
-    for (end = first + 1; end < n && file_of(&asks[end]) == file;) end++;
-    status = ask_file(layout, asks + first, end - first, lookups, err);
+  kv_status status =
+      aparts && lookups ? ask_all(layout, asks, n, aparts, lookups, err) : kv_fail_nomem(err);
+  for (size_t i = 0; i < n && status == KV_OK; i++) {
+    asks[i].value = lookups[i].value;
+    asks[i].pin = lookups[i].pin;
   }
-  if (status != KV_OK) drop_pins(asks, n);
+  kv_free(aparts);
   kv_free(lookups);
   return status;
 }

@@ -11,17 +11,20 @@ kv_status kv_values_get(const struct kv_layout *layout, struct kv_slice key,
                         struct kv_slice reference, struct kv_slice *value,
                         struct kv_cache_entry **pin, struct kv_err *err);
 
-/* Many: `key` and `reference` are given; positions ascend, best with the keys. */
+/* Many, in any order: `key` and `reference` are given. */
 struct kv_value_ask {
   struct kv_slice key, reference;
   size_t position; /* the caller's own index */
   struct kv_slice value;
   struct kv_cache_entry *pin; /* out: to be unpinned by the caller */
 };
-/* Each file once, its missing blocks in grouped reads. Puts the asks in another order; on failure no pins are
-** left. */
+/* Missing blocks of a file in one grouped read. On failure no pins are left. */
 kv_status kv_values_get_many(const struct kv_layout *layout, struct kv_value_ask *asks, size_t n,
                              struct kv_err *err);
+
+/* The reference at a scan's row; false when the value is not stored apart. */
+struct kv_scan;
+bool kv_scan_reference(const struct kv_scan *scan, struct kv_apart *apart);
 
 /* Values in key order, past the cache and always verified; keeps a position in each file that was asked. The
 ** layout must outlive it. One thread. */

@@ -83,6 +83,21 @@ static void expect_get(const struct kv_block *block, const struct entries *entri
   ck_assert(kv_slice_equal(value, entries->items[i].value));
 }
 
+/* The same at its place: at once and in steps. */
+static void expect_get_at(const struct kv_block *block, const struct entries *entries, size_t i,
+                          size_t offset) {
+  enum kv_block_answer answer, stepped;
+  struct kv_block_search search;
+  struct kv_slice value, again, key = key_at(entries, i);
+  ck_assert_int_eq(kv_block_get_at(block, key, offset, &answer, &value, NULL), KV_OK);
+  ck_assert_int_ne(answer, KV_BLOCK_NONE);
+  ck_assert(kv_slice_equal(value, entries->items[i].value));
+  kv_block_search_begin_at(&search, block, key, offset);
+  ck_assert_int_eq(search.step, KV_SEARCH_DONE);
+  ck_assert_int_eq(kv_block_search_end(&search, &stepped, &again, NULL), KV_OK);
+  ck_assert(stepped == answer && again.data == value.data);
+}
+
 static size_t lower_bound(const struct entries *entries, struct kv_slice key) {
   size_t i = 0;
   while (i < entries->count && kv_slice_compare(key_at(entries, i), key) < 0) i++;
@@ -119,6 +134,7 @@ static void expect_entries(struct kv_slice bytes, const struct entries *entries,
   for (size_t i = entries->count; i-- > 0;) {
     expect_at(&cursor, entries, i);
     expect_get(&block, entries, i);
+    expect_get_at(&block, entries, i, cursor.offset);
     ck_assert_int_eq(kv_block_cursor_prev(&cursor, NULL), KV_OK);
   }
   ck_assert(!cursor.valid);
@@ -203,6 +219,10 @@ static void look_up(const struct kv_block *block, struct kv_slice key) {
   if (!status && (answer == KV_BLOCK_PUT || answer == KV_BLOCK_APART) && value.size)
     ck_assert(value.data >= block->entries.data &&
               value.data + value.size <= block->entries.data + block->entries.size);
+  for (size_t offset = 0; offset <= block->entries.size; offset += 1 + key.size) {
+    status = kv_block_get_at(block, key, offset, &answer, &value, NULL);
+    ck_assert(status == KV_OK || status == KV_CORRUPT);
+  }
   kv_block_cursor_init(&cursor);
   kv_block_cursor_set(&cursor, block);
   status = kv_block_cursor_seek(&cursor, key, NULL);

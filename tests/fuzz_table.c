@@ -210,7 +210,10 @@ static void seed_file(int level, int filter_bits, size_t count, size_t value_siz
     bool deleted = i % 4 == 1;
     bool refers = apart && i % 4 == 0;
     kv_buf_clear(&reference);
-    kv_apart_append(&reference, &(struct kv_apart){5 + i, 1000, kv_slice_of("head", i % 5)});
+    kv_apart_append(
+        &reference,
+        &(struct kv_apart){
+            .file = 5 + i, .offset = 7, .size = 1000, .head = kv_slice_of("head", i % 5)});
     rows_add(&rows, kv_slice_of(key, 2),
              refers ? kv_buf_slice(&reference) : kv_slice_of(value, deleted ? 0 : value_size),
              deleted);
