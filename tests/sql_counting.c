@@ -137,17 +137,17 @@ END_TEST
 /* More rows than wait at a time, some of them there, undone half way. */
 START_TEST(large_transactions_count_in_groups) {
   make_tables(", conflict = replace");
-  both("INSERT OR REPLACE INTO %s " SERIES "SELECT i * 3, 1 FROM n", 1, 5000);
+  both("INSERT OR REPLACE INTO %s " SERIES "SELECT i * 3, 1 FROM n", 1, 20000);
   sql_ok(db, "INSERT INTO t(t) VALUES('flush')");
   sql_ok(db, "BEGIN");
-  both("INSERT OR REPLACE INTO %s " SERIES "SELECT i, 2 FROM n", 1, 6000);
+  both("INSERT OR REPLACE INTO %s " SERIES "SELECT i, 2 FROM n", 1, 24000);
   sql_ok(db, "SAVEPOINT s");
-  both("INSERT OR REPLACE INTO %s " SERIES "SELECT i * 2, 3 FROM n", 1, 9000);
+  both("INSERT OR REPLACE INTO %s " SERIES "SELECT i * 2, 3 FROM n", 1, 36000);
   expect_same_count();
-  both("INSERT OR REPLACE INTO %s " SERIES "SELECT i * 5, 3 FROM n", 1, 9000);
+  both("INSERT OR REPLACE INTO %s " SERIES "SELECT i * 5, 3 FROM n", 1, 36000);
   sql_ok(db, "ROLLBACK TO s");
   expect_same_count();
-  both("INSERT OR REPLACE INTO %s " SERIES "SELECT i * 7, 3 FROM n", 1, 9000);
+  both("INSERT OR REPLACE INTO %s " SERIES "SELECT i * 7, 3 FROM n", 1, 36000);
   sql_ok(db, "COMMIT");
   expect_same_count();
   expect_committed_count();
