@@ -144,6 +144,7 @@ static void open_family(struct store *store) {
   struct kv_err err;
   must(kv_family_new(&store->config, &store->family, &err), &err);
   must(kv_batch_new(kv_family_stats(store->family), &store->batch, &err), &err);
+  kv_batch_order_by(store->batch, store->config.comparator);
   store->view = store_view(store);
 }
 
@@ -233,6 +234,7 @@ void store_commit(struct store *store) {
   advance(store, &row, NULL);
   kv_batch_unref(store->batch);
   must(kv_batch_new(kv_family_stats(store->family), &store->batch, &err), &err);
+  kv_batch_order_by(store->batch, store->config.comparator);
 }
 
 void store_rotate(struct store *store) {

@@ -60,8 +60,19 @@ static size_t below(struct world *world, size_t bound) {
 
 /* ---- Keys and values */
 
+/* Set while keys are in another order: numbers run downwards, what stands behind them does not. */
+static bool mirrored;
+#define NUMBERED ((int)sizeof "key-00000" - 1)
+
+static int compare_mirrored(const struct kv_comparator *self, struct kv_slice a,
+                            struct kv_slice b) {
+  (void)self;
+  int order = memcmp(b.data, a.data, (size_t)NUMBERED);
+  return order ? order : kv_slice_compare(a, b);
+}
+
 static size_t key_text(char *out, size_t key) {
-  int size = snprintf(out, 64, "key-%05zu", key);
+  int size = snprintf(out, 64, "key-%05zu", mirrored ? KEYS - 1 - key : key);
   if (key % 7 == 0) size += snprintf(out + size, 40, "-with-a-longer-name-than-others");
   return (size_t)size;
 }
@@ -489,7 +500,8 @@ static void step(struct world *world) {
   ask_old(world);
 }
 
-static void run(uint64_t seed, size_t cache_bytes, int filter_bits, int compression) {
+static void run(uint64_t seed, size_t cache_bytes, int filter_bits, int compression,
+                const struct kv_comparator *comparator) {
   struct world *world = calloc(1, sizeof *world);
   world->seed = seed;
   harness_seed(&world->random, seed);
@@ -499,6 +511,7 @@ static void run(uint64_t seed, size_t cache_bytes, int filter_bits, int compress
   world->store.config.options.compression_level = compression;
   static const uint32_t value_bytes[] = {0, 1, 60, 4096};
   world->store.config.options.value_bytes = value_bytes[seed / 5 % 4];
+  world->store.config.comparator = comparator;
   open_again(world);
   for (world->step = 0; world->step < STEPS; world->step++) step(world);
   reopen(world);
@@ -513,19 +526,29 @@ static void run(uint64_t seed, size_t cache_bytes, int filter_bits, int compress
 
 START_TEST(random_histories_equal_an_array) {
   uint64_t first = harness_seed_env(1);
-  for (uint64_t seed = first; seed < first + SEEDS; seed++) run(seed, 1 << 20, 10, 3);
+  for (uint64_t seed = first; seed < first + SEEDS; seed++) run(seed, 1 << 20, 10, 3, NULL);
 }
 END_TEST
 
 START_TEST(random_histories_without_cache) {
   uint64_t first = harness_seed_env(101);
-  for (uint64_t seed = first; seed < first + SEEDS; seed++) run(seed, 0, 10, 0);
+  for (uint64_t seed = first; seed < first + SEEDS; seed++) run(seed, 0, 10, 0, NULL);
 }
 END_TEST
 
 START_TEST(random_histories_without_filter_in_a_small_cache) {
   uint64_t first = harness_seed_env(201);
-  for (uint64_t seed = first; seed < first + SEEDS; seed++) run(seed, 8192, 0, 1);
+  for (uint64_t seed = first; seed < first + SEEDS; seed++) run(seed, 8192, 0, 1, NULL);
+}
+END_TEST
+
+START_TEST(random_histories_under_a_comparator) {
+  static struct kv_comparator comparator = {.name = "mirrored", .compare = compare_mirrored};
+  uint64_t first = harness_seed_env(301);
+  mirrored = true;
+  for (uint64_t seed = first; seed < first + 2 * SEEDS; seed++)
+    run(seed, 1 << 20, seed % 2 ? 10 : 0, 3, &comparator);
+  mirrored = false;
 }
 END_TEST
 
@@ -536,6 +559,7 @@ int main(void) {
   tcase_add_test(tests, random_histories_equal_an_array);
   tcase_add_test(tests, random_histories_without_cache);
   tcase_add_test(tests, random_histories_without_filter_in_a_small_cache);
+  tcase_add_test(tests, random_histories_under_a_comparator);
   suite_add_tcase(suite, tests);
   return harness_run(suite);
 }
