@@ -4,7 +4,6 @@
 
 #include "error.h"
 #include "orders.h"
-#include "orders_test.h"
 #include "schema.h"
 
 struct option {
@@ -152,9 +151,7 @@ void colfam_options_default(struct colfam_options *options) {
   kv_options_default(&options->kv);
   options->track_rows = true;
   options->conflict_replace = false;
-  const char *order = colfam_orders_test_default();
-  sqlite3_snprintf(sizeof options->comparator, options->comparator, "%s",
-                   order ? order : "bytewise");
+  sqlite3_snprintf(sizeof options->comparator, options->comparator, "bytewise");
 }
 
 bool colfam_options_are_native(const struct colfam_options *options) {

@@ -3,19 +3,19 @@
 #ifndef COLFAM_ORDERS_TEST_H
 #define COLFAM_ORDERS_TEST_H
 
-#include <stddef.h>
+#include "schema.h"
 
 #ifdef COLFAM_TEST
 /* Registers the order of that name when it is one of them. */
 void colfam_orders_test_register(const char *name);
-/* NULL: bytewise. */
-const char *colfam_orders_test_default(void);
+/* Instead of bytewise, where such a key can have it. */
+void colfam_orders_test_default(struct colfam_schema *schema);
 #else
 static inline void colfam_orders_test_register(const char *name) {
   (void)name;
 }
-static inline const char *colfam_orders_test_default(void) {
-  return NULL;
+static inline void colfam_orders_test_default(struct colfam_schema *schema) {
+  (void)schema;
 }
 #endif
 

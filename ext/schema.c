@@ -6,6 +6,7 @@
 
 #include "error.h"
 #include "orders.h"
+#include "orders_test.h"
 #include "schema_parse.h"
 #include "token.h"
 
@@ -231,6 +232,7 @@ static int build(struct colfam_schema *schema, struct colfam_key_words *key, int
     schema->columns[i].key_index = -1;
   }
   if (rc == SQLITE_OK) rc = set_key(schema, key, message);
+  colfam_orders_test_default(schema);
   set_direction(schema);
   if (rc == SQLITE_OK) rc = set_numbers(schema, message);
   return rc == SQLITE_OK ? declare(schema) : rc;

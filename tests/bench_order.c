@@ -3,9 +3,11 @@
 ** nanoseconds. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench_peer.h"
 #include "bench_peer_sql.h"
+#include "colfam.h"
 
 #define GETS 10000
 
@@ -44,6 +46,37 @@ static struct ordered orders[] = {
 };
 #define ORDERS (sizeof orders / sizeof *orders)
 static const struct bench_shape shape = {16, 100};
+
+static int encode_same(void *context, const void *bytes, int size, void *into, int room) {
+  (void)context;
+  if (size && size <= room) memcpy(into, bytes, (size_t)size);
+  return size;
+}
+
+static int compare_bytes(void *context, const void *a, int a_size, const void *b, int b_size) {
+  (void)context;
+  int order = memcmp(a, b, (size_t)(a_size < b_size ? a_size : b_size));
+  return order ? order : a_size - b_size;
+}
+
+/* For the process: the connection may go. */
+static void register_orders(void) {
+  const struct colfam_order registered[] = {
+      {.size = sizeof *registered, .name = "bench_encoder", .encode = encode_same},
+      {.size = sizeof *registered, .name = "bench_callback", .compare = compare_bytes}};
+  const struct colfam_api *api = NULL;
+  char *dir = bench_make_dir("orders");
+  sqlite3 *db = bench_sql_open(dir, 0, 0);
+  sqlite3_stmt *statement = bench_sql_prepare(db, "SELECT colfam_api(?1)");
+  sqlite3_bind_pointer(statement, 1, (void *)&api, COLFAM_API_POINTER, NULL);
+  bench_sql_step(statement);
+  sqlite3_finalize(statement);
+  for (size_t i = 0; i < sizeof registered / sizeof *registered; i++)
+    bench_need(api->register_order(api, &registered[i], NULL) == SQLITE_OK, "no order %s",
+               registered[i].name);
+  sqlite3_close(db);
+  bench_remove_dir(dir);
+}
 
 /* Whether this version takes the option. */
 static bool takes(const char *option) {
@@ -117,6 +150,7 @@ int main(void) {
   uint64_t rows = bench_by_scale(5000, 100000, 1000000);
   size_t rounds = bench_by_scale(1, 3, 5);
   static struct bench_case puts;
+  register_orders();
   bench_case_init(&puts, "B5", "ns", "a put by order, %zu rows in transactions of 1000",
                   (size_t)rows);
   puts.waits = true;

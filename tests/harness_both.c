@@ -76,6 +76,7 @@ static struct answer run(sqlite3 *db, const char *sql, char name) {
   answer.rowid = sqlite3_last_insert_rowid(db);
   answer.text = sqlite3_str_finish(text);
   if (!answer.text) answer.text = sqlite3_mprintf("");
+  sql_settle_order(sql, answer.text);
   sqlite3_free(statement);
   return answer;
 }

@@ -160,11 +160,39 @@ char *sql_query(sqlite3 *db, const char *sql) {
   return result ? result : sqlite3_mprintf("");
 }
 
+static int compare_lines(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void sort_lines(char *text) {
+  size_t count = 1, n = 0;
+  for (const char *c = text; *c; c++) count += *c == '\n';
+  char *copy = strdup(text), **lines = malloc(count * sizeof *lines), *rest = copy;
+  for (char *line; n < count && (line = strsep(&rest, "\n"));) lines[n++] = line;
+  qsort(lines, n, sizeof *lines, compare_lines);
+  for (size_t i = 0; i < n; i++) {
+    text = stpcpy(text, lines[i]);
+    if (i + 1 < n) *text++ = '\n';
+  }
+  free(lines);
+  free(copy);
+}
+
+bool sql_keeps_order(const char *sql) {
+  return !getenv("COLFAM_TEST_COMPARATOR") || strstr(sql, "ORDER BY");
+}
+
+void sql_settle_order(const char *sql, char *rows) {
+  if (!sql_keeps_order(sql)) sort_lines(rows);
+}
+
 void sql_rows(sqlite3 *db, const char *sql, const char *expected) {
-  char *rows = sql_query(db, sql);
-  ck_assert_msg(!strcmp(rows, expected), "%.300s\n--- got\n%s\n--- expected\n%s", sql, rows,
-                expected);
+  char *rows = sql_query(db, sql), *wanted = sqlite3_mprintf("%s", expected);
+  sql_settle_order(sql, rows);
+  sql_settle_order(sql, wanted);
+  ck_assert_msg(!strcmp(rows, wanted), "%.300s\n--- got\n%s\n--- expected\n%s", sql, rows, wanted);
   sqlite3_free(rows);
+  sqlite3_free(wanted);
 }
 
 void sql_same(sqlite3 *db, const char *sql, const char *other) {

@@ -147,6 +147,7 @@ static bool is_consequence(const char *message) {
 static void append_row(sqlite3_str *rows, sqlite3_stmt *stmt) {
   for (int i = 0; i < sqlite3_column_count(stmt); i++)
     sqlite3_str_appendf(rows, "%s|", (const char *)sqlite3_column_text(stmt, i));
+  sqlite3_str_appendchar(rows, 1, '\n');
 }
 
 /* The step's rows, or NULL after a refusal. */
@@ -166,6 +167,7 @@ static char *run(const char *step, bool twin) {
   sqlite3_finalize(stmt);
   sqlite3_free(text);
   char *result = sqlite3_str_finish(rows);
+  if (result) sql_settle_order(step, result);
   if (rc == SQLITE_OK) return result ? result : sqlite3_mprintf("");
   sqlite3_free(result);
   return NULL;
