@@ -646,6 +646,23 @@ kv_status kv_block_cursor_seek(struct kv_block_cursor *cursor, struct kv_slice k
   return status;
 }
 
+kv_status kv_block_cursor_place(struct kv_block_cursor *cursor, size_t offset, struct kv_err *err) {
+  uint32_t low = 0, high = cursor->block.restart_count;
+  cursor->valid = false;
+  while (high - low > 1) {
+    uint32_t middle = middle_of(low, high);
+    if (restart_offset(&cursor->block, middle) <= offset)
+      low = middle;
+    else
+      high = middle;
+  }
+  kv_status status = cursor_to_restart(cursor, low, err);
+  while (!status && cursor->valid && cursor->offset < offset)
+    status = kv_block_cursor_next(cursor, err);
+  cursor->valid = !status && cursor->valid && cursor->offset == offset;
+  return status;
+}
+
 kv_status kv_block_cursor_first(struct kv_block_cursor *cursor, struct kv_err *err) {
   cursor->valid = false;
   return cursor_to_restart(cursor, 0, err);

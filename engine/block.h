@@ -118,6 +118,8 @@ void kv_block_cursor_release(struct kv_block_cursor *cursor);
 void kv_block_cursor_set(struct kv_block_cursor *cursor, const struct kv_block *block);
 kv_status kv_block_cursor_seek(struct kv_block_cursor *cursor, struct kv_slice key,
                                struct kv_err *err);
+/* To the entry that begins at a byte of the entries; not valid when none does. */
+kv_status kv_block_cursor_place(struct kv_block_cursor *cursor, size_t offset, struct kv_err *err);
 kv_status kv_block_cursor_first(struct kv_block_cursor *cursor, struct kv_err *err);
 kv_status kv_block_cursor_last(struct kv_block_cursor *cursor, struct kv_err *err);
 kv_status kv_block_cursor_next(struct kv_block_cursor *cursor, struct kv_err *err);

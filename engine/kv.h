@@ -135,6 +135,9 @@ const struct kv_file_info *kv_view_file(const struct kv_view *view, size_t index
 /* Raw bytes of the keys and values in it, before compression; opens the file when not yet touched. */
 kv_status kv_view_file_raw_bytes(struct kv_view *view, size_t index, uint64_t *raw,
                                  struct kv_err *err);
+/* Of a value file, how many of its values' bytes no key refers to, before compression; opens all files. */
+kv_status kv_view_file_dead_bytes(struct kv_view *view, size_t index, uint64_t *dead,
+                                  struct kv_err *err);
 size_t kv_view_run_count(const struct kv_view *view);
 /* Entries for planners: those of all files, and the log's bytes counted as small entries. */
 uint64_t kv_view_entries_estimate(const struct kv_view *view);

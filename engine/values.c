@@ -16,6 +16,8 @@ static kv_status find_table(const struct kv_layout *layout, uint64_t id, struct 
   return kv_sst_table(file, table, err);
 }
 
+static const struct kv_slice none = {NULL, 0};
+
 /* What a value file says is what the reference says. */
 static kv_status check_found(const struct kv_apart *apart, bool found, struct kv_slice value,
                              struct kv_err *err) {
@@ -100,17 +102,14 @@ kv_status kv_values_get_many(const struct kv_layout *layout, struct kv_value_ask
   return status;
 }
 
-/* ---- In key order */
-
-struct position {
-  uint64_t file;
-  struct kv_iter *iter;
-};
+/* ---- Past the cache */
 
 struct kv_value_reader {
   const struct kv_layout *layout;
-  struct position *positions;
-  size_t count;
+  uint64_t file; /* the block at hand; without bytes there is none */
+  uint32_t block;
+  uint8_t *bytes;
+  struct kv_block_cursor cursor;
 };
 
 kv_status kv_value_reader_new(const struct kv_layout *layout, struct kv_value_reader **reader,
@@ -118,58 +117,52 @@ kv_status kv_value_reader_new(const struct kv_layout *layout, struct kv_value_re
   struct kv_value_reader *made = kv_alloc_zero(1, sizeof *made);
   if (!made) return kv_fail_nomem(err);
   made->layout = layout;
+  kv_block_cursor_init(&made->cursor);
   *reader = made;
   return KV_OK;
 }
 
+static void forget_block(struct kv_value_reader *reader) {
+  kv_free(reader->bytes);
+  reader->bytes = NULL;
+}
+
 void kv_value_reader_free(struct kv_value_reader *reader) {
   if (!reader) return;
-  for (size_t i = 0; i < reader->count; i++) kv_iter_free(reader->positions[i].iter);
-  kv_free(reader->positions);
+  forget_block(reader);
+  kv_block_cursor_release(&reader->cursor);
   kv_free(reader);
 }
 
-static kv_status add_position(struct kv_value_reader *reader, uint64_t file, struct kv_err *err) {
+static kv_status read_block(struct kv_value_reader *reader, const struct kv_apart *apart,
+                            struct kv_err *err) {
   struct kv_table *table = NULL;
-  kv_status status = find_table(reader->layout, file, &table, err);
+  struct kv_block block;
+  uint64_t entries;
+  if (reader->bytes && reader->file == apart->file && reader->block == apart->block) return KV_OK;
+  forget_block(reader);
+  kv_status status = find_table(reader->layout, apart->file, &table, err);
   if (status != KV_OK) return status;
-  struct position *grown = kv_realloc(reader->positions, reader->count + 1, sizeof *grown);
-  if (!grown) return kv_fail_nomem(err);
-  reader->positions = grown;
-  grown[reader->count].file = file;
-  status = kv_table_iter(table, false, &grown[reader->count].iter, err);
-  if (status == KV_OK) reader->count++;
-  return status;
-}
-
-/* The place of the file in positions; count when it has none. */
-static size_t find_position(const struct kv_value_reader *reader, uint64_t file) {
-  size_t at = 0;
-  while (at < reader->count && reader->positions[at].file != file) at++;
-  return at;
-}
-
-/* An iterator that has failed fails for good; the next key may be in a sound block. */
-static void forget_position(struct kv_value_reader *reader, size_t at) {
-  kv_iter_free(reader->positions[at].iter);
-  reader->positions[at] = reader->positions[--reader->count];
+  if (apart->block >= kv_table_block_count(table)) return check_found(apart, false, none, err);
+  uint8_t *bytes;
+  status = kv_table_rescue(table, apart->block, &bytes, &block, &entries, err);
+  if (status != KV_OK) return status;
+  reader->bytes = bytes;
+  reader->file = apart->file;
+  reader->block = apart->block;
+  kv_block_cursor_set(&reader->cursor, &block);
+  return KV_OK;
 }
 
 kv_status kv_value_reader_get(struct kv_value_reader *reader, struct kv_slice key,
                               const struct kv_apart *apart, struct kv_slice *value,
                               struct kv_err *err) {
-  size_t at = find_position(reader, apart->file);
-  kv_status status = at == reader->count ? add_position(reader, apart->file, err) : KV_OK;
+  struct kv_block_cursor *cursor = &reader->cursor;
+  kv_status status = read_block(reader, apart, err);
+  if (status == KV_OK) status = kv_block_cursor_place(cursor, apart->offset, err);
   if (status != KV_OK) return status;
-  struct kv_iter *iter = reader->positions[at].iter;
-  kv_iter_seek(iter, key);
-  status = iter->status;
-  if (status != KV_OK) {
-    if (err) *err = iter->err;
-    forget_position(reader, at);
-    return status;
-  }
-  bool found = iter->valid && !iter->deleted && !iter->apart && kv_slice_equal(iter->key, key);
-  *value = iter->value;
+  bool found = cursor->valid && !cursor->deleted && !cursor->apart &&
+               kv_slice_equal(kv_buf_slice(&cursor->key), key);
+  *value = cursor->value;
   return check_found(apart, found, *value, err);
 }

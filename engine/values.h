@@ -1,5 +1,5 @@
-/* Reading the values that references (apart.h) name, over a layout: one, many, and in key order past the
-** cache. A reference that names what is not there is damage, never "not found" (invariant 7). */
+/* Reading the values that references (apart.h) name, over a layout: one, many, and one after another
+** past the cache. A reference that names what is not there is damage, never "not found" (invariant 7). */
 #ifndef KV_VALUES_H
 #define KV_VALUES_H
 
@@ -26,8 +26,8 @@ kv_status kv_values_get_many(const struct kv_layout *layout, struct kv_value_ask
 struct kv_scan;
 bool kv_scan_reference(const struct kv_scan *scan, struct kv_apart *apart);
 
-/* Values in key order, past the cache and always verified; keeps a position in each file that was asked. The
-** layout must outlive it. One thread. */
+/* Values past the cache, always verified, the whole of their key too; keeps the last block, best asked in key
+** order. The layout must outlive it. One thread. */
 struct kv_value_reader;
 kv_status kv_value_reader_new(const struct kv_layout *layout, struct kv_value_reader **reader,
                               struct kv_err *err);

@@ -304,6 +304,24 @@ kv_status kv_view_file_raw_bytes(struct kv_view *view, size_t index, uint64_t *r
   return status;
 }
 
+kv_status kv_view_file_dead_bytes(struct kv_view *view, size_t index, uint64_t *dead,
+                                  struct kv_err *err) {
+  uint64_t id = kv_sst_info(view->files[index])->id, used = 0;
+  struct kv_table *table;
+  kv_status status = KV_OK;
+  for (size_t i = 0; i < view->file_count - view->layout->value_count && status == KV_OK; i++) {
+    status = kv_sst_table(view->files[i], &table, err);
+    const struct kv_value_use *use =
+        status == KV_OK ? kv_value_uses_find(kv_table_uses(table), id) : NULL;
+    if (use) used += use->bytes;
+  }
+  if (status == KV_OK) status = kv_sst_table(view->files[index], &table, err);
+  if (status != KV_OK) return status;
+  uint64_t all = kv_table_value_bytes(table);
+  *dead = all > used ? all - used : 0;
+  return KV_OK;
+}
+
 size_t kv_view_run_count(const struct kv_view *view) {
   return view->run_count;
 }

@@ -66,6 +66,19 @@ static void append_contents(struct colfam_list *list, const struct kv_file_info 
   colfam_list_integer(list, (sqlite3_int64)file->tombstones);
 }
 
+/* NULL for files with keys, and when one of these does not open. */
+static int append_dead(struct colfam_list *list, const struct colfam_anchor *anchor, size_t index) {
+  kv_status status = KV_CORRUPT;
+  uint64_t dead = 0;
+  if (kv_view_file(anchor->view, index)->level == KV_LEVEL_VALUES)
+    status = kv_view_file_dead_bytes(anchor->view, index, &dead, NULL);
+  if (status == KV_OK)
+    colfam_list_integer(list, (sqlite3_int64)dead);
+  else
+    colfam_list_null(list);
+  return status == KV_NOMEM ? SQLITE_NOMEM : list->rc;
+}
+
 static int append_file(struct colfam_list *list, const struct colfam_anchor *anchor, size_t index,
                        double rate) {
   const struct kv_file_info *file = kv_view_file(anchor->view, index);
@@ -81,7 +94,7 @@ static int append_file(struct colfam_list *list, const struct colfam_anchor *anc
   append_key(list, schema, &file->largest);
   append_rate(list, rate);
   colfam_list_text(list, status == KV_OK ? NULL : err.text);
-  return list->rc;
+  return append_dead(list, anchor, index);
 }
 
 static int files_gather(struct colfam_conn *conn, const char *name, struct colfam_list *list,
@@ -100,8 +113,8 @@ const struct colfam_tvf colfam_files_tvf = {
     .name = "colfam_files",
     .columns = "id TEXT, level INTEGER, seq INTEGER, rows INTEGER, tombstones INTEGER, "
                "bytes INTEGER, raw_bytes INTEGER, compression_ratio REAL, smallest TEXT, "
-               "largest TEXT, filter_false_positive_rate REAL, problem TEXT",
-    .column_count = 12,
+               "largest TEXT, filter_false_positive_rate REAL, problem TEXT, dead_bytes INTEGER",
+    .column_count = 13,
     .takes_table = true,
     .direct_only = true,
     .gather = files_gather,

@@ -145,8 +145,15 @@ START_TEST(value_files_go_with_their_values) {
   fill(0, 50, 1000);
   fill(0, 50, 1000);
   ck_assert_int_eq(value_files(), 2);
+  sql_rows(db, "SELECT DISTINCT dead_bytes FROM colfam_files('t') ORDER BY 1", "NULL\n0");
   sql_ok(db, "INSERT INTO t(t) VALUES('compact')");
   ck_assert_int_eq(value_files(), 1);
+  sql_ok(db, "DELETE FROM t WHERE n > 40; DELETE FROM o WHERE n > 40;"
+             "INSERT INTO t(t) VALUES('compact')");
+  sql_rows(db,
+           "SELECT dead_bytes BETWEEN 5000 AND raw_bytes / 2 FROM colfam_files('t')"
+           " WHERE level = 'values'",
+           "1");
   sql_ok(db, "DELETE FROM t; DELETE FROM o; INSERT INTO t(t) VALUES('compact')");
   ck_assert_int_eq(value_files(), 0);
 }
