@@ -32,7 +32,8 @@
 #define FILE_BUDGETS 4     /* memtable budgets that an output file holds */
 #define FILES_AT_MOST 1024 /* of a table, about; larger tables have larger files */
 #define STEP_BYTES_DEFAULT (1u << 20)
-#define FAST_LEVEL 1                       /* of compression */
+#define FAST_LEVEL 1 /* of compression */
+#define DICTIONARY_BYTES ((size_t)16 << 10)
 #define VALUE_BLOCK_BYTES ((uint32_t)4096) /* a value is mostly read alone */
 
 enum phase { PHASE_MERGE, PHASE_VERIFY, PHASE_DONE, PHASE_FAILED };
@@ -54,6 +55,7 @@ struct kv_job {
   uint64_t file_bytes_max;
   uint64_t step_bytes_max;
   bool meets_files;    /* a flush: older files have keys between its own */
+  bool recompresses;   /* a compaction of one run: it is compressed otherwise */
   struct kv_plan plan; /* of runs; none in a flush */
   struct kv_value_plan values;
   struct kv_value_reader *reader;       /* of values that are written anew, or NULL */
@@ -105,7 +107,7 @@ static bool has_work(const struct kv_job *job) {
   const struct kv_plan *plan = &job->plan;
   if (has_log(job)) return true;
   if (job->kind == KV_JOB_MERGE) return plan->count > 0;
-  if (plan->count > 1 || job->values.due) return true;
+  if (plan->count > 1 || job->values.due || job->recompresses) return true;
   return plan->count == 1 && job->view->layout->sizes[0].tombstones > 0;
 }
 
@@ -444,14 +446,6 @@ static void count_job(const struct kv_job *job) {
   if (!flushes) kv_stats_add(stats, KV_STAT_COMPACT_BYTES_READ, kv_plan_bytes(&job->plan));
 }
 
-/* The seq of the oldest run of level 0; `otherwise` when there is none, or it is newer. */
-static uint64_t oldest_young_seq(const struct kv_layout *layout, uint64_t otherwise) {
-  uint64_t seq = otherwise;
-  for (size_t i = 0; i < layout->run_count; i++)
-    if (layout->runs[i].level == 0 && layout->runs[i].seq < seq) seq = layout->runs[i].seq;
-  return seq;
-}
-
 /* Where a flush belongs over this view. One that overlaps nothing, as of keys that are written in their
 ** order, may go below all that it does not meet; what is small is gathered at level 0 first. */
 static void place_flush(struct kv_job *job, const struct kv_layout *layout) {
@@ -463,7 +457,7 @@ static void place_flush(struct kv_job *job, const struct kv_layout *layout) {
   for (size_t i = 0; i < job->edit.added_count; i++) {
     if (added[i].level == KV_LEVEL_VALUES) continue;
     added[i].level = stays ? 0 : level > deepest ? level : deepest;
-    added[i].seq = stays ? job->seq : oldest_young_seq(layout, job->seq);
+    added[i].seq = stays ? job->seq : kv_layout_young_seq(layout, job->seq);
   }
 }
 
@@ -570,10 +564,8 @@ static kv_status look_for_files(struct kv_job *job, struct kv_err *err) {
     if (input->valid) kv_buf_append(&largest, input->key.data, input->key.size);
   }
   kv_iter_seek_first(input);
-  for (size_t i = 0; largest.size && input->valid && i < layout->run_count; i++) {
-    struct kv_run overlap = kv_run_overlap(&layout->runs[i], input->key, kv_buf_slice(&largest));
-    job->meets_files = job->meets_files || overlap.file_count;
-  }
+  if (largest.size && input->valid)
+    job->meets_files = kv_layout_meets(layout, input->key, kv_buf_slice(&largest));
   kv_status status = largest.status ? kv_fail_nomem(err) : KV_OK;
   kv_buf_release(&largest);
   return status;
@@ -582,23 +574,26 @@ static kv_status look_for_files(struct kv_job *job, struct kv_err *err) {
 /* What is written again soon is not worth much of it: level 0, where there is something to be merged with,
 ** stays plain, and what is not among the oldest and large, or by command, is compressed fast. */
 static void choose_compression(struct kv_job *job) {
-  const struct kv_plan *plan = &job->plan;
   bool merges = job->kind == KV_JOB_MERGE;
-  bool lasts = merges && plan->level > 1 && plan->older == job->view->layout->run_count;
   int *level = &job->config.compression_level;
-  if (job->kind == KV_JOB_COMPACT || lasts) return;
+  if (job->kind == KV_JOB_COMPACT || (merges && kv_plan_lasts(&job->plan, job->view->layout))) {
+    job->config.dictionary_bytes = DICTIONARY_BYTES;
+    return;
+  }
   if (*level > FAST_LEVEL) *level = FAST_LEVEL;
-  if (job->meets_files || (merges && plan->level == 0)) *level = 0;
+  if (job->meets_files || (merges && job->plan.level == 0)) *level = 0;
 }
 
 static kv_status job_start(struct kv_job *job, struct kv_err *err) {
-  if (!has_work(job)) {
-    job->phase = PHASE_DONE;
-    return KV_OK;
-  }
+  kv_status status = KV_OK;
+  if (job->kind == KV_JOB_COMPACT && !has_work(job))
+    status =
+        kv_plan_recompresses(&job->plan, job->config.compression_level, &job->recompresses, err);
+  if (status == KV_OK && !has_work(job)) job->phase = PHASE_DONE;
+  if (status != KV_OK || job->phase == PHASE_DONE) return status;
   set_file_bytes(job);
   job->entries_total = estimate_entries(job);
-  kv_status status = list_removed(job, err);
+  status = list_removed(job, err);
   if (status == KV_OK) status = open_input(job, err);
   if (status == KV_OK) status = look_for_files(job, err);
   if (status == KV_OK) choose_compression(job);

@@ -2,6 +2,7 @@
 #include "compact_plan.h"
 
 #include "mem.h"
+#include "table_read.h"
 
 /* ---- Sums */
 
@@ -158,6 +159,40 @@ kv_status kv_plan_pick(struct kv_plan *plan, const struct kv_layout *layout,
   go_down(plan, layout);
   if (kv_plan_bytes(plan) >= file_bytes / 2) sink(plan, layout);
   return KV_OK;
+}
+
+/* ---- What is known of it */
+
+bool kv_plan_lasts(const struct kv_plan *plan, const struct kv_layout *layout) {
+  return plan->level > 1 && plan->older == layout->run_count;
+}
+
+kv_status kv_plan_recompresses(const struct kv_plan *plan, int level, bool *recompresses,
+                               struct kv_err *err) {
+  kv_status status = KV_OK;
+  *recompresses = false;
+  for (size_t i = 0; i < plan->count; i++) {
+    for (size_t j = 0; j < plan->parts[i].file_count && status == KV_OK && !*recompresses; j++) {
+      struct kv_table *table = NULL;
+      status = kv_sst_table(plan->parts[i].files[j], &table, err);
+      *recompresses = status == KV_OK && kv_table_compression(table) != (uint64_t)level;
+    }
+  }
+  return status;
+}
+
+uint64_t kv_layout_young_seq(const struct kv_layout *layout, uint64_t otherwise) {
+  uint64_t seq = otherwise;
+  for (size_t i = 0; i < layout->run_count; i++)
+    if (layout->runs[i].level == 0 && layout->runs[i].seq < seq) seq = layout->runs[i].seq;
+  return seq;
+}
+
+bool kv_layout_meets(const struct kv_layout *layout, struct kv_slice smallest,
+                     struct kv_slice largest) {
+  for (size_t i = 0; i < layout->run_count; i++)
+    if (kv_run_overlap(&layout->runs[i], smallest, largest).file_count) return true;
+  return false;
 }
 
 /* ---- Holding it against a later layout */

@@ -32,6 +32,17 @@ uint64_t kv_plan_entries(const struct kv_plan *plan);
 /* The newest commit in its files; 0 without files. */
 uint64_t kv_plan_seq(const struct kv_plan *plan);
 
+/* Whether the output is large and nothing older is below it: it will not be written again soon. */
+bool kv_plan_lasts(const struct kv_plan *plan, const struct kv_layout *layout);
+/* Whether a file that is read says of itself that it is compressed at another level. Opens them. */
+kv_status kv_plan_recompresses(const struct kv_plan *plan, int level, bool *recompresses,
+                               struct kv_err *err);
+/* The seq of the oldest run of level 0; `otherwise` when there is none, or it is newer. */
+uint64_t kv_layout_young_seq(const struct kv_layout *layout, uint64_t otherwise);
+/* Whether a file may have keys from smallest to largest, both included. */
+bool kv_layout_meets(const struct kv_layout *layout, struct kv_slice smallest,
+                     struct kv_slice largest);
+
 /* Whether every file that was planned is still named, where it was. */
 bool kv_plan_is_live(const struct kv_plan *plan, const struct kv_layout *now);
 /* Whether a file that the edit adds overlaps one of the layout at level `from` to `to` that it does not

@@ -3,15 +3,12 @@
 ** Invariants: nothing from a file is believed before its checksum is right, and even then every length
 ** and offset is bounded before use; zstd never gets more room than the stated size, which is bounded by the
 ** bytes that are stored.
-** Thread rule: pure functions, but for the spare decompressors, which all threads share. */
+** Thread rule: pure functions. */
 #include "table_format.h"
 
 #include <inttypes.h>
 #include <string.h>
-/* For allocators of the caller's own. */
-#define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
-#include <zstd_errors.h>
 
 #include "hash.h"
 #include "mem.h"
@@ -19,48 +16,24 @@
 
 /* ---- Stored block */
 
-enum compression { STORED_RAW, STORED_ZSTD };
+enum compression { STORED_RAW, STORED_ZSTD, STORED_DICTIONARY };
 #define SKIPPABLE_HEADER_BYTES ((size_t)8)
 
 static uint64_t place_seed(const struct kv_table_place *place, uint64_t offset) {
   return kv_hash_place(place->uuid, place->id, offset);
 }
 
-static void *zstd_alloc(void *opaque, size_t size) {
-  (void)opaque;
-  return kv_alloc(1, size);
-}
-
-static void zstd_free(void *opaque, void *memory) {
-  (void)opaque;
-  kv_free(memory);
-}
-
-static const ZSTD_customMem zstd_memory = {zstd_alloc, zstd_free, NULL};
-
-ZSTD_CCtx *kv_compressor_new(void) {
-  return ZSTD_createCCtx_advanced(zstd_memory);
-}
-
-void kv_compressor_free(ZSTD_CCtx *zstd) {
-  ZSTD_freeCCtx(zstd);
-}
-
-static bool zstd_out_of_memory(size_t result) {
-  return ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation;
-}
-
 /* Appends the compressed bytes, or leaves `out` as it was when they save less than an eighth. */
 static kv_status append_compressed(struct kv_buf *out, struct kv_slice raw, int level,
-                                   ZSTD_CCtx *zstd, bool *done, struct kv_err *err) {
-  *done = false;
-  size_t before = out->size, room = raw.size - raw.size / 8;
+                                   struct kv_compressor *compressor, bool *done,
+                                   struct kv_err *err) {
+  size_t before = out->size, room = raw.size - raw.size / 8, size;
   uint8_t *into = kv_buf_extend(out, room);
   if (!into) return kv_fail_nomem(err);
-  size_t result = ZSTD_compressCCtx(zstd, into, room, raw.data, raw.size, level);
-  *done = !ZSTD_isError(result);
-  out->size = before + (*done ? result : 0);
-  return zstd_out_of_memory(result) ? kv_fail_nomem(err) : KV_OK;
+  kv_status status = kv_compress(compressor, raw, level, into, room, &size, err);
+  *done = size > 0;
+  out->size = before + size;
+  return status;
 }
 
 /* The payload is filled up with a frame that decompression skips, until it justifies the raw size. */
@@ -77,7 +50,7 @@ static void append_padding(struct kv_buf *out, size_t start, size_t raw_size) {
 }
 
 kv_status kv_stored_append(struct kv_buf *out, struct kv_slice raw, int level,
-                           struct ZSTD_CCtx_s *zstd, const struct kv_table_place *place,
+                           struct kv_compressor *compressor, const struct kv_table_place *place,
                            uint64_t offset, uint64_t *checksum, struct kv_err *err) {
   if (raw.size > KV_TABLE_RAW_BYTES_MAX) {
     return kv_fail(err, KV_FULL, "table %016" PRIx64 ": a block of %zu bytes is too large",
@@ -85,15 +58,17 @@ kv_status kv_stored_append(struct kv_buf *out, struct kv_slice raw, int level,
   }
   size_t start = out->size;
   bool compressed = false;
+  uint8_t how = STORED_RAW;
   if (level > 0) {
-    kv_status status = append_compressed(out, raw, level, zstd, &compressed, err);
+    kv_status status = append_compressed(out, raw, level, compressor, &compressed, err);
     if (status) return status;
   }
+  if (compressed) how = kv_compressor_has_dictionary(compressor) ? STORED_DICTIONARY : STORED_ZSTD;
   if (compressed)
     append_padding(out, start, raw.size);
   else
     kv_buf_append(out, raw.data, raw.size);
-  kv_buf_append_byte(out, compressed ? STORED_ZSTD : STORED_RAW);
+  kv_buf_append_byte(out, how);
   kv_buf_append_u32(out, (uint32_t)raw.size);
   *checksum = kv_buf_append_checksum(out, start, place_seed(place, offset));
   return out->status ? kv_fail_nomem(err) : KV_OK;
@@ -129,9 +104,11 @@ kv_status kv_stored_parse(struct kv_stored *stored, struct kv_slice bytes,
   const uint8_t *trailer = bytes.data + payload_size;
   stored->payload = kv_slice_of(bytes.data, payload_size);
   stored->raw_size = kv_get_u32(trailer + 1);
-  stored->compressed = trailer[0] == STORED_ZSTD;
+  stored->compressed = trailer[0] != STORED_RAW;
+  stored->wants_dictionary = trailer[0] == STORED_DICTIONARY;
+  stored->unpacking = NULL;
   stored->checksum = kv_get_u64(trailer + 5);
-  if (trailer[0] > STORED_ZSTD) return bad_block(place, offset, "unknown compression", err);
+  if (trailer[0] > STORED_DICTIONARY) return bad_block(place, offset, "unknown compression", err);
   if (stored->raw_size > KV_TABLE_RAW_BYTES_MAX) return bad_block(place, offset, "too large", err);
   if (!stored->compressed && stored->raw_size != payload_size) {
     return bad_block(place, offset, "wrong size", err);
@@ -146,47 +123,6 @@ kv_status kv_stored_parse(struct kv_stored *stored, struct kv_slice bytes,
   return KV_OK;
 }
 
-/* ---- Decompressors
-**
-** One takes zstd 160 KB, and making it a third of the time of a small block. */
-
-#define SPARES 4
-static ZSTD_DCtx *spares[SPARES]; /* atomic; NULL: none */
-static int64_t spare_refs;        /* atomic: while it is 0 none are kept */
-
-static void free_spares(void) {
-  for (int i = 0; i < SPARES; i++)
-    ZSTD_freeDCtx(__atomic_exchange_n(&spares[i], NULL, __ATOMIC_SEQ_CST));
-}
-
-void kv_decompressors_ref(void) {
-  __atomic_add_fetch(&spare_refs, 1, __ATOMIC_SEQ_CST);
-}
-
-void kv_decompressors_unref(void) {
-  if (__atomic_sub_fetch(&spare_refs, 1, __ATOMIC_SEQ_CST) == 0) free_spares();
-}
-
-static ZSTD_DCtx *take_decompressor(void) {
-  for (int i = 0; i < SPARES; i++) {
-    ZSTD_DCtx *zstd = __atomic_exchange_n(&spares[i], NULL, __ATOMIC_SEQ_CST);
-    if (zstd) return zstd;
-  }
-  return ZSTD_createDCtx_advanced(zstd_memory);
-}
-
-/* The last reference may go meanwhile: whoever comes second frees it. */
-static void give_decompressor(ZSTD_DCtx *zstd) {
-  for (int i = 0; i < SPARES && zstd; i++) {
-    ZSTD_DCtx *none = NULL;
-    if (__atomic_compare_exchange_n(&spares[i], &none, zstd, false, __ATOMIC_SEQ_CST,
-                                    __ATOMIC_SEQ_CST))
-      zstd = NULL;
-  }
-  ZSTD_freeDCtx(zstd);
-  if (__atomic_load_n(&spare_refs, __ATOMIC_SEQ_CST) == 0) free_spares();
-}
-
 kv_status kv_stored_decode(const struct kv_stored *stored, uint8_t *into,
                            const struct kv_table_place *place, uint64_t offset,
                            struct kv_err *err) {
@@ -194,16 +130,14 @@ kv_status kv_stored_decode(const struct kv_stored *stored, uint8_t *into,
     if (stored->raw_size) memcpy(into, stored->payload.data, stored->raw_size);
     return KV_OK;
   }
-  ZSTD_DCtx *zstd = take_decompressor();
-  if (!zstd) return kv_fail_nomem(err);
-  size_t result =
-      ZSTD_decompressDCtx(zstd, into, stored->raw_size, stored->payload.data, stored->payload.size);
-  give_decompressor(zstd);
-  if (zstd_out_of_memory(result)) return kv_fail_nomem(err);
-  if (ZSTD_isError(result) || result != stored->raw_size) {
-    return bad_block(place, offset, "cannot be decompressed", err);
+  if (stored->wants_dictionary && !stored->unpacking) {
+    return bad_block(place, offset, "its dictionary is not there", err);
   }
-  return KV_OK;
+  const struct kv_unpacking *unpacking = stored->wants_dictionary ? stored->unpacking : NULL;
+  bool sound;
+  kv_status status = kv_decompress(stored->payload, unpacking, into, stored->raw_size, &sound, err);
+  if (status || sound) return status;
+  return bad_block(place, offset, "cannot be decompressed", err);
 }
 
 /* ---- Fences: u32 count, u64 offset[count], u32 size[count], u32 key_end[count], keys */
@@ -382,7 +316,7 @@ enum property {
   PROPERTY_COMPARATOR, /* all up to here are there */
   PROPERTY_VALUE_FILES,
   PROPERTY_HOLDS_VALUES,
-  PROPERTY_DICTIONARY /* reserved, and refused */
+  PROPERTY_DICTIONARY
 };
 
 static uint64_t *number_of(struct kv_table_properties *p, uint64_t tag) {
@@ -487,8 +421,8 @@ kv_status kv_properties_parse(struct kv_table_properties *properties,
   if (!read_properties(properties, bytes)) return kv_fail(err, KV_CORRUPT, "bad properties");
   kv_status status = check_order(comparator, properties->comparator, err);
   if (status) return status;
-  if (properties->dictionary.size) {
-    return kv_fail(err, KV_VERSION, "compressed with a dictionary, which is not known");
+  if (properties->dictionary.size > KV_TABLE_DICTIONARY_BYTES_MAX) {
+    return kv_fail(err, KV_CORRUPT, "a dictionary of %zu bytes", properties->dictionary.size);
   }
   bool apart = properties->value_files.size != 0;
   if (properties->holds_values > 1 || (apart && properties->holds_values)) {

@@ -10,11 +10,15 @@
 
 #include "buf.h"
 #include "compare.h"
+#include "compress.h"
 #include "status.h"
 
-#define KV_TABLE_VERSION 4 /* the newest that this program reads, and what it writes */
+#define KV_TABLE_VERSION 5            /* the newest that this program reads */
+#define KV_TABLE_VERSION_DICTIONARY 5 /* what it writes: with a dictionary */
+#define KV_TABLE_VERSION_PLAIN 4      /* ... and without */
 #define KV_TABLE_TRAILER_BYTES 13
 #define KV_TABLE_FOOTER_BYTES 128
+#define KV_TABLE_DICTIONARY_BYTES_MAX ((size_t)64 << 10)
 #define KV_TABLE_FOOTER_BYTES_MAX 512 /* a later version's footer may be as long */
 #define KV_TABLE_VALUE_BYTES_MAX ((size_t)1 << 30)
 #define KV_TABLE_RAW_BYTES_MAX (KV_TABLE_VALUE_BYTES_MAX + ((size_t)1 << 20)) /* of any block */
@@ -32,19 +36,11 @@ struct kv_table_place {
 
 /* ---- Stored block: payload, u8 compression, u32 raw size, u64 checksum */
 
-/* What compresses, on this library's heap; NULL without memory. NULL may be freed. */
-struct ZSTD_CCtx_s;
-struct ZSTD_CCtx_s *kv_compressor_new(void);
-void kv_compressor_free(struct ZSTD_CCtx_s *zstd);
-/* What decompresses is kept for the next block as long as there is a reference. */
-void kv_decompressors_ref(void);
-void kv_decompressors_unref(void);
-
 /* Appends `raw`, which will stand at `offset` of the file, compressed at `level` (0: not) when that saves
 ** an eighth, and then padded to what the ratio asks for. *checksum as in the trailer. KV_FULL above
 ** KV_TABLE_RAW_BYTES_MAX. */
 kv_status kv_stored_append(struct kv_buf *out, struct kv_slice raw, int level,
-                           struct ZSTD_CCtx_s *zstd, const struct kv_table_place *place,
+                           struct kv_compressor *compressor, const struct kv_table_place *place,
                            uint64_t offset, uint64_t *checksum, struct kv_err *err);
 
 /* A stored block whose checksum was found right; payload is borrowed from the stored bytes. */
@@ -52,6 +48,9 @@ struct kv_stored {
   struct kv_slice payload;
   size_t raw_size; /* bounded by KV_TABLE_RAW_BYTES_MAX and the stored size */
   bool compressed;
+  bool wants_dictionary;
+  const struct kv_unpacking
+      *unpacking; /* the file's dictionary: set by who decodes, NULL at first */
   uint64_t checksum;
 };
 kv_status kv_stored_check(struct kv_stored *stored, struct kv_slice bytes,
@@ -114,7 +113,7 @@ struct kv_table_properties {
   uint64_t value_threshold;    /* values larger than this were stored apart; 0 = none are */
   uint64_t holds_values;       /* 1: a value file */
   struct kv_slice value_files; /* kv_value_uses_append's bytes */
-  struct kv_slice dictionary;  /* reserved: the handle of a part that is refused */
+  struct kv_slice dictionary;  /* of data blocks; size 0: there is none */
   struct kv_slice smallest, largest;
   struct kv_slice comparator;
 };

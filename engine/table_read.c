@@ -69,6 +69,15 @@ static kv_status name_table(const struct kv_table_place *place, kv_status status
   return kv_fail(err, status, "table %016" PRIx64 ": %s", place->id, inner->text);
 }
 
+static kv_status take_dictionary(struct kv_table_parts *parts, struct kv_err *err) {
+  struct kv_slice dictionary = parts->properties.dictionary;
+  if (!dictionary.size) return KV_OK;
+  parts->unpacking = kv_unpacking_new(dictionary);
+  if (!parts->unpacking) return kv_fail_nomem(err);
+  parts->memory += kv_unpacking_memory(parts->unpacking);
+  return KV_OK;
+}
+
 /* Understands the plain bytes of filter, fences and properties. */
 static kv_status parse_parts(struct kv_table_parts *parts, const struct kv_slice plain[3],
                              const struct kv_table_place *place,
@@ -82,6 +91,7 @@ static kv_status parse_parts(struct kv_table_parts *parts, const struct kv_slice
                             parts->properties.smallest, parts->properties.largest, &inner);
   }
   if (!status) status = kv_value_uses_parse(parts->properties.value_files, &parts->uses, &inner);
+  if (!status) status = take_dictionary(parts, &inner);
   return status ? name_table(place, status, &inner, err) : KV_OK;
 }
 
@@ -132,6 +142,7 @@ kv_status kv_table_parts_load(struct kv_table_parts *parts, const struct kv_tabl
 void kv_table_parts_release(struct kv_table_parts *parts) {
   kv_fences_release(&parts->fences);
   kv_value_uses_release(&parts->uses);
+  kv_unpacking_free(parts->unpacking);
   kv_free(parts->filter_memory);
   kv_free(parts->fence_memory);
   kv_free(parts->property_memory);
@@ -308,6 +319,7 @@ static kv_status decode(const struct kv_table *table, uint32_t block, uint8_t *s
   kv_status status =
       kv_stored_parse(&parsed, kv_slice_of(stored, stored_size), &table->place, offset, err);
   uint8_t *plain = stored;
+  parsed.unpacking = table->parts.unpacking;
   if (!status && parsed.compressed) {
     plain = kv_alloc(parsed.raw_size, 1);
     status =

@@ -16,7 +16,8 @@ struct kv_table_parts {
   struct kv_filter filter;
   struct kv_fences fences;
   struct kv_table_properties properties;
-  struct kv_value_uses uses; /* what references name */
+  struct kv_value_uses uses;      /* what references name */
+  struct kv_unpacking *unpacking; /* with the dictionary of the properties, or NULL */
 };
 
 struct kv_table {

@@ -3,7 +3,8 @@
 **
 ** Stored blocks gather in `out` and go to the file in large appends; `written` counts those too that are
 ** still in `out`, so it is the offset of the next block.
-** Memory: one block, `out`, 8 bytes a key for the filter, the first key of each block.
+** Memory: one block, `out`, 8 bytes a key for the filter, the first key of each block; where a dictionary
+** may be, half a megabyte of blocks at first.
 ** Invariant 2 (engine/README.md): a random id taken by exclusive creation; the file is synced, then its
 ** directory and that one's entry, before anybody learns of it. After a failure the writer refuses everything.
 ** Thread rule: one thread at a time. */
@@ -80,7 +81,12 @@ struct kv_table_writer {
   struct kv_table_place place;
   struct kv_buf path;
   struct kv_write_file *file;
-  struct ZSTD_CCtx_s *zstd; /* NULL without compression */
+  struct kv_compressor *compressor; /* NULL without compression */
+  bool holds_back;                  /* blocks are kept until it is decided about a dictionary */
+  struct kv_buf held;               /* plain bytes of such blocks, one behind the other */
+  struct kv_buf held_keys;          /* ... and their first keys */
+  struct kv_buf held_ends;          /* size_t: in held and in held_keys, for each */
+  struct kv_buf dictionary;
   struct kv_block_builder block;
   struct kv_fence_builder fences;
   struct kv_buf first_key; /* of the block being built */
@@ -160,8 +166,10 @@ static void init_writer(struct kv_table_writer *writer, const struct kv_table_co
   kv_block_builder_init(&writer->block);
   writer->block.comparator = config->comparator;
   kv_fence_builder_init(&writer->fences);
-  struct kv_buf *bufs[] = {&writer->path,    &writer->first_key, &writer->smallest,
-                           &writer->largest, &writer->hashes,    &writer->out};
+  struct kv_buf *bufs[] = {&writer->path,      &writer->first_key, &writer->smallest,
+                           &writer->largest,   &writer->hashes,    &writer->out,
+                           &writer->held,      &writer->held_keys, &writer->held_ends,
+                           &writer->dictionary};
   for (size_t i = 0; i < sizeof bufs / sizeof *bufs; i++) kv_buf_init(bufs[i]);
 }
 
@@ -177,8 +185,9 @@ kv_status kv_table_writer_new(const struct kv_table_config *config, struct kv_ta
   init_writer(made, config);
   kv_status status = KV_OK;
   if (config->compression_level > 0) {
-    made->zstd = kv_compressor_new();
-    if (!made->zstd) status = kv_fail_nomem(err);
+    made->compressor = kv_compressor_new();
+    if (!made->compressor) status = kv_fail_nomem(err);
+    made->holds_back = config->dictionary_bytes && !config->holds_values;
   }
   if (!status) status = create_file(made, err);
   if (status) {
@@ -195,7 +204,7 @@ void kv_table_writer_free(struct kv_table_writer *writer) {
     (void)kv_env_remove(writer->config.env, (const char *)writer->path.data, NULL);
   }
   if (writer->file) kv_env_close_write(writer->config.env, writer->file);
-  kv_compressor_free(writer->zstd);
+  kv_compressor_free(writer->compressor);
   kv_block_builder_release(&writer->block);
   kv_fence_builder_release(&writer->fences);
   kv_buf_release(&writer->path);
@@ -204,6 +213,10 @@ void kv_table_writer_free(struct kv_table_writer *writer) {
   kv_buf_release(&writer->largest);
   kv_buf_release(&writer->hashes);
   kv_buf_release(&writer->out);
+  kv_buf_release(&writer->held);
+  kv_buf_release(&writer->held_keys);
+  kv_buf_release(&writer->held_ends);
+  kv_buf_release(&writer->dictionary);
   kv_value_uses_release(&writer->uses);
   kv_free(writer);
 }
@@ -213,7 +226,7 @@ uint64_t kv_table_writer_id(const struct kv_table_writer *writer) {
 }
 
 uint64_t kv_table_writer_bytes(const struct kv_table_writer *writer) {
-  return writer->written;
+  return writer->written + writer->held.size;
 }
 
 static kv_status flush_out(struct kv_table_writer *writer, struct kv_err *err) {
@@ -228,7 +241,7 @@ static kv_status flush_out(struct kv_table_writer *writer, struct kv_err *err) {
 static kv_status store(struct kv_table_writer *writer, struct kv_slice raw, int level,
                        struct kv_table_handle *handle, struct kv_err *err) {
   size_t before = writer->out.size;
-  kv_status status = kv_stored_append(&writer->out, raw, level, writer->zstd, &writer->place,
+  kv_status status = kv_stored_append(&writer->out, raw, level, writer->compressor, &writer->place,
                                       writer->written, &handle->checksum, err);
   if (status) return status;
   handle->offset = writer->written;
@@ -243,15 +256,113 @@ static kv_status set_key(struct kv_buf *to, struct kv_slice key, struct kv_err *
   return to->status ? kv_fail_nomem(err) : KV_OK;
 }
 
+static kv_status store_block(struct kv_table_writer *writer, struct kv_slice raw,
+                             struct kv_slice first_key, struct kv_err *err) {
+  struct kv_table_handle handle;
+  kv_status status = store(writer, raw, writer->config.compression_level, &handle, err);
+  if (status) return status;
+  return kv_fence_builder_add(&writer->fences, first_key, handle.offset, (size_t)handle.size, err);
+}
+
+/* ---- A dictionary
+**
+** The first blocks are held back as its sample. It pays when it makes them smaller by a tenth, its own bytes
+** counted, since blocks take half as long again to decompress. */
+
+#define SAMPLE_BYTES ((size_t)512 << 10)
+#define SAMPLE_SHARE 32 /* a dictionary is at most so small a part of its sample */
+#define TRIED_BLOCKS 8
+
+struct held {
+  size_t raw_end, key_end;
+};
+
+static size_t held_count(const struct kv_table_writer *writer) {
+  return writer->held_ends.size / sizeof(struct held);
+}
+
+static void held_block(const struct kv_table_writer *writer, size_t i, struct kv_slice *raw,
+                       struct kv_slice *key) {
+  const struct held *ends = (const struct held *)(const void *)writer->held_ends.data;
+  struct held from = i ? ends[i - 1] : (struct held){0, 0};
+  *raw = kv_slice_of(writer->held.data + from.raw_end, ends[i].raw_end - from.raw_end);
+  *key = kv_slice_of(writer->held_keys.data + from.key_end, ends[i].key_end - from.key_end);
+}
+
+static kv_status hold_back(struct kv_table_writer *writer, struct kv_slice raw,
+                           struct kv_err *err) {
+  kv_buf_append(&writer->held, raw.data, raw.size);
+  kv_buf_append(&writer->held_keys, writer->first_key.data, writer->first_key.size);
+  struct held ends = {writer->held.size, writer->held_keys.size};
+  kv_buf_append(&writer->held_ends, &ends, sizeof ends);
+  bool failed = writer->held.status || writer->held_keys.status || writer->held_ends.status;
+  return failed ? kv_fail_nomem(err) : KV_OK;
+}
+
+/* What some of the blocks take as the compressor is now, with what stays plain. */
+static kv_status try_blocks(struct kv_table_writer *writer, size_t *packed, size_t *raw_size,
+                            struct kv_err *err) {
+  size_t count = held_count(writer), step = count / TRIED_BLOCKS + 1;
+  kv_status status = KV_OK;
+  *packed = *raw_size = 0;
+  for (size_t i = 0; i < count && !status; i += step) {
+    struct kv_slice raw, key;
+    struct kv_buf out;
+    uint64_t checksum;
+    held_block(writer, i, &raw, &key);
+    kv_buf_init(&out);
+    status = kv_stored_append(&out, raw, writer->config.compression_level, writer->compressor,
+                              &writer->place, 0, &checksum, err);
+    *packed += out.size;
+    *raw_size += raw.size;
+    kv_buf_release(&out);
+  }
+  return status;
+}
+
+/* The compressor gets the dictionary when it pays. */
+static kv_status try_dictionary(struct kv_table_writer *writer, struct kv_err *err) {
+  struct kv_buf *dictionary = &writer->dictionary;
+  size_t room = writer->held.size / SAMPLE_SHARE, without, with, raw;
+  if (room > writer->config.dictionary_bytes) room = writer->config.dictionary_bytes;
+  kv_status status = kv_dictionary_pick(kv_buf_slice(&writer->held), room, dictionary, err);
+  if (status || !dictionary->size) return status;
+  status = try_blocks(writer, &without, &raw, err);
+  if (!status)
+    status = kv_compressor_use(writer->compressor, kv_buf_slice(dictionary),
+                               writer->config.compression_level, err);
+  if (!status) status = try_blocks(writer, &with, &raw, err);
+  if (status) return status;
+  size_t share = raw * dictionary->size / writer->held.size;
+  if ((with + share) * 10 <= without * 9) return KV_OK;
+  kv_buf_clear(dictionary);
+  return kv_compressor_use(writer->compressor, kv_slice_of(NULL, 0), 0, err);
+}
+
+/* Writes what was held back. */
+static kv_status decide(struct kv_table_writer *writer, struct kv_err *err) {
+  writer->holds_back = false;
+  kv_status status = try_dictionary(writer, err);
+  for (size_t i = 0; i < held_count(writer) && !status; i++) {
+    struct kv_slice raw, key;
+    held_block(writer, i, &raw, &key);
+    status = store_block(writer, raw, key, err);
+  }
+  kv_buf_release(&writer->held);
+  kv_buf_release(&writer->held_keys);
+  kv_buf_release(&writer->held_ends);
+  return status;
+}
+
 static kv_status cut_block(struct kv_table_writer *writer, struct kv_err *err) {
   struct kv_slice raw;
-  struct kv_table_handle handle;
   kv_status status = kv_block_builder_finish(&writer->block, &raw, err);
   if (status) return status;
-  status = store(writer, raw, writer->config.compression_level, &handle, err);
-  if (status) return status;
-  status = kv_fence_builder_add(&writer->fences, kv_buf_slice(&writer->first_key), handle.offset,
-                                (size_t)handle.size, err);
+  if (!writer->holds_back)
+    status = store_block(writer, raw, kv_buf_slice(&writer->first_key), err);
+  else
+    status = hold_back(writer, raw, err);
+  if (!status && writer->held.size >= SAMPLE_BYTES) status = decide(writer, err);
   if (status) return status;
   status = set_key(&writer->largest, kv_buf_slice(&writer->block.last_key), err);
   kv_block_builder_reset(&writer->block);
@@ -393,6 +504,7 @@ static kv_status store_properties(struct kv_table_writer *writer, struct kv_tabl
   properties->block_bytes = writer->config.block_bytes;
   properties->value_threshold = writer->uses.count ? writer->config.value_bytes : 0;
   properties->holds_values = writer->config.holds_values;
+  properties->dictionary = kv_buf_slice(&writer->dictionary);
   properties->smallest = kv_buf_slice(&writer->smallest);
   properties->largest = kv_buf_slice(&writer->largest);
   const char *name = kv_order_name(writer->config.comparator);
@@ -410,11 +522,20 @@ static kv_status store_properties(struct kv_table_writer *writer, struct kv_tabl
   return status;
 }
 
+static kv_status end_blocks(struct kv_table_writer *writer, struct kv_err *err) {
+  kv_status status = cut_block(writer, err);
+  if (!status && writer->holds_back) status = decide(writer, err);
+  if (status || !writer->compressor) return status;
+  return kv_compressor_use(writer->compressor, kv_slice_of(NULL, 0), 0, err);
+}
+
 static kv_status write_tail(struct kv_table_writer *writer, uint64_t *checksum,
                             struct kv_err *err) {
-  struct kv_table_footer footer = {
-      .place = writer->place, .lowest_reader = KV_TABLE_VERSION, .lowest_writer = KV_TABLE_VERSION};
-  kv_status status = cut_block(writer, err);
+  struct kv_table_footer footer = {.place = writer->place};
+  kv_status status = end_blocks(writer, err);
+  footer.lowest_reader =
+      writer->dictionary.size ? KV_TABLE_VERSION_DICTIONARY : KV_TABLE_VERSION_PLAIN;
+  footer.lowest_writer = footer.lowest_reader;
   if (!status) status = store_filter(writer, &footer.filter, err);
   if (!status) status = store_fences(writer, &footer.fences, err);
   if (!status) status = store_properties(writer, &footer.properties, err);

@@ -28,6 +28,7 @@ struct kv_table_config {
   uint32_t
       value_bytes;   /* larger values are to be stored apart; 0 = none. The writer only notes it */
   bool holds_values; /* a value file (apart.h) */
+  size_t dictionary_bytes; /* of a dictionary, where it pays; 0 = never one */
 };
 
 #define KV_LEVEL_VALUES 64 /* the level of value files: they are in no run */

@@ -296,17 +296,35 @@ START_TEST(compaction_of_what_is_all_deleted_only_removes) {
 }
 END_TEST
 
+/* Compressed as the option says: a flush has done it faster. */
 START_TEST(compaction_of_a_clean_single_run_does_nothing) {
+  struct kv_options options = kv_family_options(store.family);
   expect_nothing_to_do(KV_JOB_COMPACT);
   put_many("a", 0, 10, "1");
   store_commit(&store);
+  options.compression_level = 1;
+  kv_family_set_options(store.family, &options);
   store_flush(&store);
   expect_nothing_to_do(KV_JOB_COMPACT);
+  options.compression_level = 3;
+  kv_family_set_options(store.family, &options);
   store_put(&store, "b", "1");
   store_commit(&store);
   store_compact(&store);
   expect_nothing_to_do(KV_JOB_COMPACT);
   ck_assert_uint_eq(store_stat(&store, KV_STAT_COMPACTIONS), 1);
+}
+END_TEST
+
+START_TEST(compaction_of_a_run_compressed_otherwise_compresses_it) {
+  put_many("a", 0, 10, "1");
+  store_commit(&store);
+  store_flush(&store);
+  uint64_t id = kv_view_file(store.view, 0)->id;
+  store_compact(&store);
+  ck_assert_uint_ne(kv_view_file(store.view, 0)->id, id);
+  ck_assert_str_eq(store_get(&store, store.view, "a00003"), "1");
+  expect_nothing_to_do(KV_JOB_COMPACT);
 }
 END_TEST
 
@@ -709,6 +727,7 @@ int main(void) {
   tcase_add_test(tests, compaction_makes_one_clean_run_of_everything);
   tcase_add_test(tests, compaction_of_what_is_all_deleted_only_removes);
   tcase_add_test(tests, compaction_of_a_clean_single_run_does_nothing);
+  tcase_add_test(tests, compaction_of_a_run_compressed_otherwise_compresses_it);
   tcase_add_test(tests, compaction_of_a_single_run_with_tombstones_cleans_it);
   tcase_add_test(tests, output_is_split_into_disjoint_files);
   tcase_add_test(tests, a_step_is_bounded);

@@ -20,7 +20,7 @@ static const struct kv_table_place place = {.uuid = "0123456789abcde", .id = 0x1
 
 static void store(struct kv_buf *out, struct kv_slice raw, int level, uint64_t offset) {
   uint64_t checksum;
-  struct ZSTD_CCtx_s *zstd = kv_compressor_new();
+  struct kv_compressor *zstd = kv_compressor_new();
   kv_buf_init(out);
   ok(kv_stored_append(out, raw, level, zstd, &place, offset, &checksum, &err));
   ck_assert_uint_eq(checksum, kv_get_u64(out->data + out->size - 8));
@@ -128,7 +128,7 @@ START_TEST(stored_sizes_that_lie_are_corrupt) {
       ck_assert_int_eq(check(&bytes, 5, &stored), KV_CORRUPT);
     }
     kv_put_u32(bytes.data + bytes.size - 12, sizeof raw);
-    for (int compression = 2; compression < 256; compression++) {
+    for (int compression = 3; compression < 256; compression++) {
       bytes.data[bytes.size - 13] = (uint8_t)compression;
       seal(&bytes, 5);
       ck_assert_int_eq(check(&bytes, 5, &stored), KV_CORRUPT);
@@ -614,7 +614,7 @@ static kv_status store_and_decode(struct kv_buf *out) {
   static uint8_t raw[3000], again[3000];
   uint64_t checksum;
   struct kv_stored stored;
-  struct ZSTD_CCtx_s *zstd = kv_compressor_new();
+  struct kv_compressor *zstd = kv_compressor_new();
   if (!zstd) return KV_NOMEM;
   kv_status status =
       kv_stored_append(out, kv_slice_of(raw, sizeof raw), 3, zstd, &place, 0, &checksum, &err);
