@@ -3,15 +3,16 @@
 **   entry*                    sorted; {varint shared, varint unshared, varint value_size << 2 | kind,
 **                             unshared key bytes, value bytes}
 **   u32 restart[n]            offsets of entries with shared = 0, the first at 0: regions of at most 16
-**   u16 slot[m]               hash index: a slot a key, 8 bits of its hash and the restart of its region, or EMPTY
+**   u16 slot[m]               hash index: 8 bits of a key's hash and the restart of its region, or EMPTY
 **   u32 n, u32 m + INDEX_TAGGED
 **
 ** `shared` is always the longest common prefix with the key before, so a point lookup walks a region
 ** without rebuilding keys: it only tracks how far the wanted key has matched. A lookup goes from
 ** the slot that the hash says to the next EMPTY one and walks the regions of slots with its tag: one, nearly
-** always. After too many of either it falls back to binary search over the restarts, as it does without index.
-** Invariants: nothing here reads outside the block's bytes, whatever they are; no lookup and no step goes
-** over more than the 16 entries that a region has at the most.
+** always. After too many of either it falls back to binary search over the restarts, as it does without
+** index.
+** Invariants: nothing here reads outside the block's bytes, whatever they are; no lookup and no step
+** goes over more than the 16 entries that a region has at the most.
 ** Thread rule: a parsed block is read-only; builder and cursor belong to one thread. */
 #include "block.h"
 

@@ -59,17 +59,6 @@ void kv_put_u64_be(uint8_t *p, uint64_t value) {
   kv_put_u64(p, __builtin_bswap64(value));
 }
 
-uint64_t kv_get_u64_be(const uint8_t *p) {
-  return __builtin_bswap64(kv_get_u64(p));
-}
-
-uint64_t kv_prefix64(struct kv_slice key) {
-  if (key.size >= 8) return kv_get_u64_be(key.data);
-  uint8_t padded[8] = {0};
-  if (key.size) memcpy(padded, key.data, key.size);
-  return kv_get_u64_be(padded);
-}
-
 void kv_buf_append_u16(struct kv_buf *buf, uint16_t value) {
   uint8_t *into = kv_buf_extend(buf, 2);
   if (into) kv_put_u16(into, value);

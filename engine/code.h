@@ -44,9 +44,16 @@ void kv_put_u32s(uint8_t *p, const uint32_t *values, size_t n);
 void kv_put_u64s(uint8_t *p, const uint64_t *values, size_t n);
 /* Big-endian, for keys and for the 8-byte prefixes of fences. */
 void kv_put_u64_be(uint8_t *p, uint64_t value);
-uint64_t kv_get_u64_be(const uint8_t *p);
+static inline uint64_t kv_get_u64_be(const uint8_t *p) {
+  return __builtin_bswap64(kv_get_u64(p));
+}
 /* The first 8 bytes of a key as a big-endian integer, zero-padded: orders as the key does, ties apart. */
-uint64_t kv_prefix64(struct kv_slice key);
+static inline uint64_t kv_prefix64(struct kv_slice key) {
+  if (key.size >= 8) return kv_get_u64_be(key.data);
+  uint64_t prefix = 0;
+  for (size_t i = 0; i < key.size; i++) prefix |= (uint64_t)key.data[i] << (56 - 8 * i);
+  return prefix;
+}
 
 void kv_buf_append_u16(struct kv_buf *buf, uint16_t value);
 void kv_buf_append_u32(struct kv_buf *buf, uint32_t value);

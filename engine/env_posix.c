@@ -324,11 +324,11 @@ static struct iovec *advance(struct iovec *vec, size_t done) {
 /* Fills `n` neighbours, `bytes` in all with what lies between them. */
 static kv_status read_merged(const struct posix_file *file, const struct kv_range *ranges, size_t n,
                              size_t bytes, struct kv_err *err) {
-  uint8_t gap[GAP_BYTES_MAX];
+  uint8_t gap[GAP_BYTES_MAX]; /* nobody reads it */
   struct iovec vec[2 * MERGED_RANGES_MAX], *next = vec, *end = vec;
   uint64_t offset = ranges[0].offset, at = offset;
   for (size_t i = 0; i < n; i++) {
-    if (ranges[i].offset > at) *end++ = (struct iovec){gap, (size_t)(ranges[i].offset - at)};
+    if (ranges[i].offset > at) *end++ = (struct iovec){&gap[0], (size_t)(ranges[i].offset - at)};
     *end++ = (struct iovec){ranges[i].into, ranges[i].size};
     at = ranges[i].offset + ranges[i].size;
   }

@@ -166,8 +166,8 @@ struct kv_slice kv_value_head(const struct kv_value *value);
 
 /* The answers of a multi-get: one owner object, values pinned, not copied. */
 struct kv_result;
-/* n keys, ascending in the family's order and distinct (else KV_MISUSE); keys are not kept. One key goes the way
-** of a get. */
+/* n keys, ascending in the family's order and distinct (else KV_MISUSE); keys are not kept. One key goes the
+** way of a get. */
 kv_status kv_multi_get(struct kv_view *view, struct kv_batch *batch, const struct kv_slice *keys,
                        size_t n, struct kv_result **result, struct kv_err *err);
 
@@ -181,8 +181,8 @@ struct kv_request {
 /* Several families at once, each at its view: all requests or none. Keys are numbered over all of them. */
 kv_status kv_multi_get_many(const struct kv_request *requests, size_t n, struct kv_result **result,
                             struct kv_err *err);
-/* kv_multi_get without reading values that are stored apart; kv_result_load reads these, in grouped reads, for
-** the same keys. */
+/* kv_multi_get without reading values that are stored apart; kv_result_load reads these, in grouped reads,
+** for the same keys. */
 kv_status kv_multi_get_heads(struct kv_view *view, struct kv_batch *batch,
                              const struct kv_slice *keys, size_t n, struct kv_result **result,
                              struct kv_err *err);
@@ -232,8 +232,8 @@ kv_status kv_exists_many_resume(struct kv_view *view, const struct kv_slice *key
                                 enum kv_may_exist *answers, const struct kv_resume *resumes,
                                 struct kv_err *err);
 
-/* Looks whether the keys of the batch's puts that are not counted are there in the view that it is written over
-** (batch.h): all of them or, after a failure, none. */
+/* Looks whether the keys of the batch's puts that are not counted are there in the view that it is written
+** over (batch.h): all of them or, after a failure, none. */
 kv_status kv_count_rows(struct kv_view *view, struct kv_batch *batch, struct kv_err *err);
 
 /* A scan over the live rows of (view, batch) with lower <= key < upper, both directions. The batch's part

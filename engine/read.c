@@ -50,6 +50,7 @@ static void prefetch_memory(const struct kv_view *view, const struct kv_batch *b
 
 void kv_read_memory(const struct kv_view *view, const struct kv_batch *batch,
                     struct kv_lookup *lookups, size_t n) {
+  if (!batch && !view->log.table_count) return;
   for (size_t from = 0; from < n; from += GROUP) {
     size_t upto = n - from < GROUP ? n : from + GROUP;
     if (upto - from > 1) prefetch_memory(view, batch, lookups + from, upto - from);

@@ -4,15 +4,17 @@
 
 #include "view.h"
 
-/* What batch and memtables know of lookups whose keys are hashed: answer and value of each, their loads
-** overlapping. */
+/* What batch and memtables know of lookups that have a key, its hash and no answer: answer and value of each,
+** their loads overlapping. */
 void kv_read_memory(const struct kv_view *view, const struct kv_batch *batch,
                     struct kv_lookup *lookups, size_t n);
 /* What the runs know of a lookup's key, from lookup->run on, which tells then where the search ended: NONE
-** when none has it, or when a block that is not in the cache would have to be read and the mode forbids it. */
+** when none has it, or when a block that is not in the cache would have to be read and the mode forbids it.
+** */
 kv_status kv_read_runs(const struct kv_view *view, struct kv_lookup *lookup,
                        enum kv_lookup_mode mode, struct kv_err *err);
-/* The same for many, a run after another: those that have an answer already are passed over. After a failure pins may be left, as after success. */
+/* The same for many, a run after another: those that have an answer already are passed over. After a failure
+** pins may be left, as after success. */
 kv_status kv_read_runs_many(const struct kv_view *view, struct kv_lookup *lookups, size_t n,
                             enum kv_lookup_mode mode, struct kv_err *err);
 /* kv_get, not counted; `value` is empty before. */

@@ -107,8 +107,8 @@ kv_status kv_table_rescue(const struct kv_table *table, uint32_t number, uint8_t
 ** index answers. The first fault is the error; *digest (may be NULL) is the sum of all entries. */
 kv_status kv_table_verify(struct kv_table *table, struct kv_digest *digest, struct kv_err *err);
 /* The same in steps of one block. After a failure only free. The digest is whole when it is done; the bytes
-** are those of keys and values so far. Without `checksums` those of the blocks are not looked at; the digest is
-** as good. */
+** are those of keys and values so far. Without `checksums` those of the blocks are not looked at; the digest
+** is as good. */
 struct kv_table_verifier;
 kv_status kv_table_verifier_new(struct kv_table *table, bool checksums,
                                 struct kv_table_verifier **verifier, struct kv_err *err);

@@ -1,8 +1,9 @@
 /* The batched lookup in the table files of one run: one pass over their filters for all keys, what they let
-** through sorted by data block, so that a block's keys stand together, then rounds of blocks: cache, one grouped read a
-** file for the blocks that miss, lookups; those in blocks that were there take their steps in turn, OVERLAP
-** at a time, so that their loads overlap. A round's misses are bounded by ROUND_BYTES of stored bytes, so
-** that a list of any length needs bounded memory beside the values it pins. Thread rule: any thread. */
+** through sorted by data block, so that a block's keys stand together, then rounds of blocks: cache, one
+** grouped read a file for the blocks that miss, lookups; those in blocks that were there take their steps in
+** turn, OVERLAP at a time, so that their loads overlap. A round's misses are bounded by ROUND_BYTES of
+** stored bytes, so that a list of any length needs bounded memory beside the values it pins. Thread rule:
+** any thread. */
 #include <string.h>
 
 #include "hash.h"

@@ -1,7 +1,7 @@
-/* Puts of a write batch of which it is not known whether they add a row: nobody has looked yet whether their keys
-** are there below the batch. The keys wait, up to KV_UNCOUNTED_MAX of them, to be looked up together; of those
-** that were, a bit each stays, so that a rollback takes back what they counted.
-** Thread rule: the batch's. */
+/* Puts of a write batch of which it is not known whether they add a row: nobody has looked yet whether their
+** keys are there below the batch. The keys wait, up to KV_UNCOUNTED_MAX of them, to be looked up together;
+** of those that were, a bit each stays, so that a rollback takes back what they counted. Thread rule: the
+** batch's. */
 #ifndef KV_UNCOUNTED_H
 #define KV_UNCOUNTED_H
 

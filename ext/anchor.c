@@ -299,7 +299,8 @@ void colfam_anchor_rest(struct colfam_anchor *anchor) {
   sqlite3_reset(anchor->hold);
 }
 
-/* Whether somebody else, who does not end before the caller, has a transaction that the anchor can do with. */
+/* Whether somebody else, who does not end before the caller, has a transaction that the anchor can do with.
+** */
 static bool is_held(const struct colfam_anchor *anchor) {
   return anchor->hold && anchor->vtab_moves == anchor->conn->vtab_moves &&
          sqlite3_txn_state(anchor->conn->db, anchor->vtab->database) != SQLITE_TXN_NONE;

@@ -1,6 +1,5 @@
-/* What the functions of colfam.h share: the object that callers hold, and a call, whose tables are all anchored
-** at one snapshot before anything is read.
-** Thread rule: the connection's. */
+/* What the functions of colfam.h share: the object that callers hold, and a call, whose tables are all
+** anchored at one snapshot before anything is read. Thread rule: the connection's. */
 #ifndef COLFAM_API_CALL_H
 #define COLFAM_API_CALL_H
 
@@ -30,8 +29,8 @@ struct colfam_call {
   struct colfam_key_values values;
   char *message;
 };
-/* The program calls from outside SQLite, whose values and statements ask for the connection's mutex: held until
-** the end, which comes after a failure too. */
+/* The program calls from outside SQLite, whose values and statements ask for the connection's mutex: held
+** until the end, which comes after a failure too. */
 int colfam_call_begin(struct colfam_call *call, const struct colfam_api *api,
                       const struct colfam_request *requests, int count);
 /* Returns rc; *message (may be NULL) gets the text of it. */

@@ -1,6 +1,6 @@
 /* exists, may_exist and probes of colfam.h. The keys of a request that a row can have are encoded one after
-** another, in the order given, for one call of the engine. A probe keeps them, with the views that it was made
-** in, so that it can go on where it stopped: what it found in the pending batch it keeps as an answer.
+** another, in the order given, for one call of the engine. A probe keeps them, with the views that it was
+** made in, so that it can go on where it stopped: what it found in the pending batch it keeps as an answer.
 ** Thread rule: the connection's. */
 #include <string.h>
 

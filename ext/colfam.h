@@ -79,24 +79,27 @@ struct colfam_into {
   struct colfam_room *rooms; /* keys.count * column_count, those of a key together */
 };
 
-/* What a probe found out without reading a block, and how far it came. It stays as it is whatever happens to the
-** tables later, as a result does. */
+/* What a probe found out without reading a block, and how far it came. It stays as it is whatever happens to
+** the tables later, as a result does. */
 struct colfam_probe;
 
-/* An order of keys that the program makes, for tables with `comparator = <name>`: one of the two functions says it.
+/* An order of keys that the program makes, for tables with `comparator = <name>`: one of the two functions
+** says it.
 **
-** encode, a sort-key encoder, is called for each text or blob of a key that is written or looked for, and makes of
-** it the bytes by which memcmp orders keys. Values that it makes alike are one key, like 'a' and 'A' under
-** NOCASE. It writes them when `room` is enough and returns their size; else it is called again with as much room.
-** A negative size says that memory is out. It is asked for one value at a time, of any column of the key.
+** encode, a sort-key encoder, is called for each text or blob of a key that is written or looked for, and
+** makes of it the bytes by which memcmp orders keys. Values that it makes alike are one key, like 'a' and
+** 'A' under NOCASE. It writes them when `room` is enough and returns their size; else it is called again
+** with as much room. A negative size says that memory is out. It is asked for one value at a time, of any
+** column of the key.
 **
-** compare is called for each comparison that the store makes, about twenty for each key that is read or written.
-** Of a key of one column it gets two texts or two blobs; of a key of several columns the whole keys as the engine
-** encodes them (engine/FORMAT.md, Keys). What it calls equal and is not the same bytes is ordered by memcmp.
+** compare is called for each comparison that the store makes, about twenty for each key that is read or
+** written. Of a key of one column it gets two texts or two blobs; of a key of several columns the whole keys
+** as the engine encodes them (engine/FORMAT.md, Keys). What it calls equal and is not the same bytes is
+** ordered by memcmp.
 **
-** Either function must say the same for the same bytes for ever, and compare must be a total order: else rows are
-** missed, or colfam_check reports damage. Both are called by any thread of the process, at a time, as `threads`
-** says, in the middle of the store's work: they must not call SQLite, or fork. */
+** Either function must say the same for the same bytes for ever, and compare must be a total order: else
+** rows are missed, or colfam_check reports damage. Both are called by any thread of the process, at a time,
+** as `threads` says, in the middle of the store's work: they must not call SQLite, or fork. */
 struct colfam_order {
   int size; /* sizeof(struct colfam_order), of the header that the program was compiled with */
   const char *name; /* a letter, then up to 62 letters, digits, '_', '-' and '.' */
@@ -104,12 +107,13 @@ struct colfam_order {
   int (*compare)(void *context, const void *a, int a_size, const void *b, int b_size);
   int (*encode)(void *context, const void *bytes, int size, void *into, int room);
   int threads; /* COLFAM_THREADS_... */
-  /* OWN_CONTEXT: open makes the context of a thread when it first calls, close ends it with the thread or with the
-  ** order. */
+  /* OWN_CONTEXT: open makes the context of a thread when it first calls, close ends it with the thread or
+  ** with the order. */
   void *(*open)(void *context);
   void (*close)(void *thread_context);
-  /* compare gets copies, which it may write to: above 0, in buffers of so many bytes that are used again (64 is
-  ** a good size), and longer keys in memory of their own; below 0 all keys in memory of their own; 0: no copies. */
+  /* compare gets copies, which it may write to: above 0, in buffers of so many bytes that are used again (64
+  ** is a good size), and longer keys in memory of their own; below 0 all keys in memory of their own; 0: no
+  ** copies. */
   int copy_bytes;
   void (*destroy)(void *context); /* when the order has been unregistered; NULL is allowed */
 };
@@ -154,9 +158,9 @@ struct colfam_api {
   /* multi_get into the caller's memory: into[i] for requests[i]; nothing is kept. */
   int (*multi_get_into)(const struct colfam_api *api, const struct colfam_request *requests,
                         int count, const struct colfam_into *into, char **message);
-  /* may_exist that can go on: `probed` tells the answer of a key, and `go_on` makes the unknown ones ABSENT or
-  ** PRESENT, as they were when it was probed: it reads what is left to be read, no filter is asked twice. After a
-  ** failure it may be called again. */
+  /* may_exist that can go on: `probed` tells the answer of a key, and `go_on` makes the unknown ones ABSENT
+  ** or PRESENT, as they were when it was probed: it reads what is left to be read, no filter is asked twice.
+  ** After a failure it may be called again. */
   int (*probe)(const struct colfam_api *api, const struct colfam_request *requests, int count,
                struct colfam_probe **probe, char **message);
   int (*probed)(const struct colfam_probe *probe, int request, sqlite3_int64 key);
@@ -171,8 +175,9 @@ struct colfam_api {
                         char **message);
   /* SQLITE_BUSY while a connection or a result still refers to a table that has the order. */
   int (*unregister_order)(const struct colfam_api *api, const char *name, char **message);
-  /* Asks a registered order about all pairs and triples of these texts or blobs, a few hundred at most: SQLITE_OK,
-  ** or SQLITE_CONSTRAINT and what contradicts what. Calls different bytes equal: a contradiction for compare. */
+  /* Asks a registered order about all pairs and triples of these texts or blobs, a few hundred at most:
+  ** SQLITE_OK, or SQLITE_CONSTRAINT and what contradicts what. Calls different bytes equal: a contradiction
+  ** for compare. */
   int (*check_order)(const struct colfam_api *api, const char *name,
                      const struct colfam_value *values, int count, char **message);
 };

@@ -222,8 +222,8 @@ static int delete_old(struct change *change) {
   return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
 }
 
-/* Whether the new key is taken, and what the conflict mode makes of it. Replacing does not look: whether rows are
-** counted is fixed for the transaction, since track_rows may change inside it. */
+/* Whether the new key is taken, and what the conflict mode makes of it. Replacing does not look: whether
+** rows are counted is fixed for the transaction, since track_rows may change inside it. */
 static int resolve_conflict(struct change *change, enum taken *taken) {
   const struct colfam_options *options = &change->txn->table->options;
   bool replace =

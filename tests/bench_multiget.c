@@ -80,8 +80,8 @@ static void drop_pages(struct bench_lane *lane, size_t set) {
   bench_drop_pages(((struct bench_store *)lane->store)->dir);
 }
 
-/* Nothing stays in the engine's cache: each block is read and unpacked again, shared or not. From the disk: the
-** system's cache is emptied too. */
+/* Nothing stays in the engine's cache: each block is read and unpacked again, shared or not. From the disk:
+** the system's cache is emptied too. */
 static void compare_cold(const struct data *data, bool from_disk) {
   struct bench_store cold;
   struct bench_setup setup = {.shape = data->shape, .cache_bytes = 0};

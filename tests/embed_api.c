@@ -610,7 +610,7 @@ static int deny_all(void *unused, int action, const char *a, const char *b, cons
   return SQLITE_DENY;
 }
 
-/* What a call leaves for the next one by the same name is worth nothing once the name means something else. */
+/* What a call leaves for the next one by the same name is worth nothing once the name means another thing. */
 START_TEST(a_name_means_what_it_means_now) {
   api_make_numbers(db);
   sqlite3 *other = sql_open(sql_path("app.db"));

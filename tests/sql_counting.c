@@ -1,7 +1,7 @@
 /* count(*) is right whoever asks and when: rows put without a look at what is there (OR REPLACE, conflict =
-** replace) are counted later, together, at the latest by the COMMIT; savepoints, statement rollbacks and failing
-** commits in between change nothing about that. Each answer is held against an ordinary table's and against a
-** scan. COLFAM_SEED sets the seed. */
+** replace) are counted later, together, at the latest by the COMMIT; savepoints, statement rollbacks and
+** failing commits in between change nothing about that. Each answer is held against an ordinary table's and
+** against a scan. COLFAM_SEED sets the seed. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

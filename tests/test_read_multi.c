@@ -1,7 +1,7 @@
-/* Batched reads against single ones: keys that live in the batch, in memtables, in several runs and levels, asked
-** for in any order and several times, in every form (multi-get of one and of many requests, into the caller's
-** buffers, key-may-exist and exists, resumed); with a cache of any size, cold and warm, and while reads fail.
-** COLFAM_SEED sets the first seed, COLFAM_MULTI_ROUNDS how many worlds. */
+/* Batched reads against single ones: keys that live in the batch, in memtables, in several runs and levels,
+** asked for in any order and several times, in every form (multi-get of one and of many requests, into the
+** caller's buffers, key-may-exist and exists, resumed); with a cache of any size, cold and warm, and while
+** reads fail. COLFAM_SEED sets the first seed, COLFAM_MULTI_ROUNDS how many worlds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,8 +127,8 @@ static void multi_get_in_order(struct kv_view *view, const struct asked *asked) 
   kv_result_free(result);
 }
 
-/* Three families at once: the state with the pending batch, the same without, and one that has nothing but two
-** pending keys. */
+/* Three families at once: the state with the pending batch, the same without, and one that has nothing but
+** two pending keys. */
 static void multi_get_of_many_families(struct kv_view *view, const struct asked *asked,
                                        const struct answer *wanted) {
   struct answer committed[ASKED_MAX];
@@ -307,7 +307,8 @@ START_TEST(single_and_batched_reads_count_alike) {
 }
 END_TEST
 
-/* A block is looked into once by a call whatever the order of its keys, and a run's filters are passed once. */
+/* A block is looked into once by a call whatever the order of its keys, and a run's filters are passed once.
+** */
 START_TEST(a_call_touches_each_block_once) {
   for (size_t round = 0; round < 20; round++) {
     begin(round + 2000);

@@ -1,6 +1,6 @@
-/* Puts whose rows are counted later: what the batch says after the keys were looked up is what a model counts,
-** whatever was written, marked, rolled back and looked up in between; and no allocation that fails changes it.
-** COLFAM_SEED sets the seed. */
+/* Puts whose rows are counted later: what the batch says after the keys were looked up is what a model
+** counts, whatever was written, marked, rolled back and looked up in between; and no allocation that fails
+** changes it. COLFAM_SEED sets the seed. */
 #include "uncounted.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ struct world {
 
 static struct kv_slice key_of(size_t key) {
   static char texts[KEYS][24];
-  snprintf(texts[key], sizeof texts[key], key ? "key %zu" : "", key);
+  if (key) snprintf(texts[key], sizeof texts[key], "key %zu", key);
   return kv_slice_of(texts[key], strlen(texts[key]));
 }
 
