@@ -15,6 +15,7 @@
 struct source {
   uint8_t uuid[16];
   struct kv_file_info info;
+  const struct kv_comparator *comparator; /* a reference */
 };
 
 enum state { STATE_START, STATE_COPY, STATE_VERIFY, STATE_SYNC_DIR, STATE_DONE };
@@ -99,7 +100,7 @@ static kv_status reserve(struct kv_copy *copy, struct kv_err *err) {
 }
 
 kv_status kv_copy_add(struct kv_copy *copy, const uint8_t uuid[16], const struct kv_file_info *info,
-                      struct kv_err *err) {
+                      const struct kv_comparator *comparator, struct kv_err *err) {
   kv_status status = reserve(copy, err);
   if (status != KV_OK) return status;
   struct source *source = &copy->sources[copy->count];
@@ -107,6 +108,7 @@ kv_status kv_copy_add(struct kv_copy *copy, const uint8_t uuid[16], const struct
   kv_file_info_init(&source->info);
   status = kv_file_info_copy(&source->info, info, err);
   if (status != KV_OK) return status;
+  source->comparator = kv_comparator_ref(comparator);
   copy->count++;
   copy->bytes_total += info->bytes;
   return KV_OK;
@@ -190,6 +192,7 @@ static kv_status copy_chunk(struct kv_copy *copy, struct kv_err *err) {
 static kv_status open_copied(struct kv_copy *copy, struct kv_err *err) {
   const struct source *source = &copy->sources[copy->current];
   memcpy(copy->to.uuid, source->uuid, sizeof copy->to.uuid);
+  copy->to.comparator = source->comparator;
   kv_status status =
       kv_table_open(&copy->to, &source->info, copy->cache, &copy->stats, &copy->table, err);
   return status == KV_OK ? kv_table_verifier_new(copy->table, true, &copy->verifier, err) : status;
@@ -271,7 +274,10 @@ void kv_copy_free(struct kv_copy *copy) {
   close_files(copy);
   close_copied(copy);
   if (!copy->kept) remove_all(copy);
-  for (size_t i = 0; i < copy->count; i++) kv_file_info_release(&copy->sources[i].info);
+  for (size_t i = 0; i < copy->count; i++) {
+    kv_file_info_release(&copy->sources[i].info);
+    kv_comparator_unref(copy->sources[i].comparator);
+  }
   kv_free(copy->sources);
   kv_free(copy->chunk);
   kv_buf_release(&copy->path);

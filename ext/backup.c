@@ -148,9 +148,11 @@ static int add_view(struct backup *backup, const struct colfam_anchor *anchor, c
   if (!grown) return SQLITE_NOMEM;
   backup->views = grown;
   backup->views[backup->view_count++] = kv_view_ref(anchor->view);
-  const uint8_t *uuid = anchor->vtab->table->catalog.uuid;
+  const struct colfam_table *table = anchor->vtab->table;
+  const struct kv_comparator *comparator = kv_family_comparator(table->family);
   for (size_t i = 0; i < kv_view_file_count(anchor->view) && status == KV_OK; i++)
-    status = kv_copy_add(backup->copy, uuid, kv_view_file(anchor->view, i), &err);
+    status = kv_copy_add(backup->copy, table->catalog.uuid, kv_view_file(anchor->view, i),
+                         comparator, &err);
   return status == KV_OK ? SQLITE_OK : engine_error(status, &err, message);
 }
 

@@ -136,6 +136,27 @@ START_TEST(a_comparator_gets_the_whole_of_longer_keys) {
 }
 END_TEST
 
+START_TEST(copies_are_in_their_tables_order) {
+  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k PRIMARY KEY, v, comparator = backwards, "
+             "value_bytes = 100);"
+             "CREATE VIRTUAL TABLE e USING colfam(k PRIMARY KEY, v, comparator = turned, "
+             "value_bytes = 100);"
+             "CREATE VIRTUAL TABLE r USING colfam(k PRIMARY KEY, v, comparator = reverse);"
+             "INSERT INTO t VALUES('ab', zeroblob(50)), ('ca', zeroblob(200)), ('b', 3);"
+             "INSERT INTO e SELECT * FROM t; INSERT INTO r SELECT * FROM t;"
+             "INSERT INTO t(t) VALUES('flush'); INSERT INTO e(e) VALUES('flush');"
+             "INSERT INTO r(r) VALUES('flush'); INSERT INTO t VALUES('d', 4)");
+  sql_okf(db, "SELECT * FROM colfam_backup('%s'); ATTACH '%s' AS copy", sql_path("copy.db"),
+          sql_path("copy.db"));
+  sql_rows(db, "SELECT k, length(v) FROM copy.t", "ca|200\nb|1\nab|50\nd|1");
+  sql_same(db, "SELECT * FROM copy.e", "SELECT * FROM e");
+  sql_same(db, "SELECT * FROM copy.r", "SELECT * FROM r");
+  sql_rows(db,
+           "SELECT * FROM colfam_check('copy.t') UNION ALL SELECT * FROM colfam_check('copy.e')",
+           "");
+}
+END_TEST
+
 START_TEST(numbers_find_the_texts_that_spell_them) {
   static const char *const orders[] = {"turned", "backwards", "reverse"};
   sql_ok(db, "CREATE TABLE n(i INTEGER); INSERT INTO n VALUES(1), (20)");
@@ -510,6 +531,7 @@ int main(void) {
   tcase_add_test(rows, keys_that_are_encoded_alike_are_one);
   tcase_add_test(rows, a_comparator_orders_the_content_of_one_column);
   tcase_add_test(rows, a_comparator_gets_the_whole_of_longer_keys);
+  tcase_add_test(rows, copies_are_in_their_tables_order);
   tcase_add_test(rows, numbers_find_the_texts_that_spell_them);
   suite_add_tcase(suite, rows);
   TCase *random = tcase_create("random");
