@@ -555,17 +555,16 @@ static void set_file_bytes(struct kv_job *job) {
 
 /* Goes to the input's first key. */
 static kv_status look_for_files(struct kv_job *job, struct kv_err *err) {
-  const struct kv_layout *layout = job->view->layout;
   struct kv_iter *input = job->input;
   struct kv_buf largest;
   kv_buf_init(&largest);
-  if (job->kind == KV_JOB_FLUSH && layout->run_count) {
+  if (job->kind == KV_JOB_FLUSH && job->view->run_count) {
     kv_iter_seek_last(input);
     if (input->valid) kv_buf_append(&largest, input->key.data, input->key.size);
   }
   kv_iter_seek_first(input);
   if (largest.size && input->valid)
-    job->meets_files = kv_layout_meets(layout, input->key, kv_buf_slice(&largest));
+    job->meets_files = kv_layout_meets(job->view->layout, input->key, kv_buf_slice(&largest));
   kv_status status = largest.status ? kv_fail_nomem(err) : KV_OK;
   kv_buf_release(&largest);
   return status;
@@ -575,12 +574,10 @@ static kv_status look_for_files(struct kv_job *job, struct kv_err *err) {
 ** stays plain, and what is not among the oldest and large, or by command, is compressed fast. */
 static void choose_compression(struct kv_job *job) {
   bool merges = job->kind == KV_JOB_MERGE;
+  bool lasts = merges ? kv_plan_lasts(&job->plan, job->view->layout) : job->kind == KV_JOB_COMPACT;
   int *level = &job->config.compression_level;
-  if (job->kind == KV_JOB_COMPACT || (merges && kv_plan_lasts(&job->plan, job->view->layout))) {
-    job->config.dictionary_bytes = DICTIONARY_BYTES;
-    return;
-  }
-  if (*level > FAST_LEVEL) *level = FAST_LEVEL;
+  job->config.dictionary_bytes = lasts ? DICTIONARY_BYTES : 0;
+  if (!lasts && *level > FAST_LEVEL) *level = FAST_LEVEL;
   if (job->meets_files || (merges && job->plan.level == 0)) *level = 0;
 }
 

@@ -14,7 +14,8 @@
 struct kv_compressor;
 struct kv_compressor *kv_compressor_new(void);
 void kv_compressor_free(struct kv_compressor *compressor);
-/* From now on with this dictionary, of which it keeps a copy, at this level; of size 0: without. KV_NOMEM: without. */
+/* From now on with this dictionary, of which it keeps a copy, at this level; of size 0, and after KV_NOMEM,
+** without. */
 kv_status kv_compressor_use(struct kv_compressor *compressor, struct kv_slice dictionary, int level,
                             struct kv_err *err);
 bool kv_compressor_has_dictionary(const struct kv_compressor *compressor);
