@@ -27,7 +27,7 @@ struct world {
 };
 
 static struct kv_slice key_of(size_t key) {
-  static char texts[KEYS][24];
+  static char texts[KEYS][32];
   if (key) snprintf(texts[key], sizeof texts[key], "key %zu", key);
   return kv_slice_of(texts[key], strlen(texts[key]));
 }
