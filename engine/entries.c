@@ -28,6 +28,11 @@ size_t kv_entries_bytes(const struct kv_entries *entries) {
 
 /* ---- Finding */
 
+/* An entry may go on in a second cache line, which is to be on its way when its sizes are known. */
+static void prefetch_rest(const uint8_t *at) {
+  kv_prefetch(at + 32);
+}
+
 static size_t entry_bytes(const uint8_t *at, const struct kv_entry *entry) {
   return (size_t)(entry->value.data - at) + entry->value.size;
 }
@@ -37,7 +42,9 @@ static uint32_t *find_slot(const struct kv_entries *entries, struct kv_slice key
                            struct kv_slots_walk *walk, struct kv_entry *entry) {
   uint32_t *slot = kv_slots_first(&entries->slots, tag, walk);
   for (; slot; slot = kv_slots_next(walk)) {
-    *entry = kv_entries_at(entries, *slot);
+    const uint8_t *at = kv_place_at(&entries->places, *slot);
+    prefetch_rest(at);
+    *entry = kv_entry_read(at);
     if (kv_slice_equal(entry->key, key)) break;
   }
   return slot;
@@ -55,7 +62,10 @@ void kv_entries_prefetch(const struct kv_entries *entries, const uint64_t *hashe
   for (size_t i = 0; i < count; i++) {
     struct kv_slots_walk walk;
     const uint32_t *slot = kv_slots_first(&entries->slots, kv_entry_tag(hashes[i]), &walk);
-    if (slot) kv_prefetch(kv_place_at(&entries->places, *slot));
+    if (!slot) continue;
+    const uint8_t *at = kv_place_at(&entries->places, *slot);
+    kv_prefetch(at);
+    prefetch_rest(at);
   }
 }
 
