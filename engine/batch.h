@@ -22,7 +22,8 @@
 
 struct kv_batch;
 
-/* Where to roll back to; O(1) to take. All 0: before the first write. Valid until a rollback to an earlier mark or a reset. */
+/* Where to roll back to; O(1) to take. All 0: before the first write. Valid until a rollback to an earlier
+** mark. */
 struct kv_batch_mark {
   struct kv_entries_mark entries;
   int64_t rows_delta;

@@ -1,6 +1,6 @@
 /* Entries and a hash index from key to newest entry: the common core of batch and memtable. An entry is one
-** put or delete, written once; its place (places.h) is its name and its age. The index leads from a key to its
-** newest entry, `older` from there to the one that it replaced. A rollback to a mark undoes the pushes since.
+** put or delete, written once; its place (places.h) is its name and its age. The index leads from a key to
+** its newest entry, `older` from there to the one that it replaced. A rollback undoes the pushes since a mark.
 ** Thread rule: the owner locks. Only kv_entries_at, of a place that a find or an order has given, may run
 ** beside a push: what it reads never moves or changes. */
 #ifndef KV_ENTRIES_H
@@ -93,9 +93,9 @@ static inline struct kv_entry kv_entries_at(const struct kv_entries *entries, ui
 void kv_entries_prefetch(const struct kv_entries *entries, const uint64_t *hashes, size_t count);
 
 enum kv_entry_before { KV_ENTRY_NEW, KV_ENTRY_OVER_PUT, KV_ENTRY_OVER_TOMBSTONE };
-/* Copies key (within KV_KEY_BYTES_MAX) and value (within KV_ENTRY_VALUE_MAX, empty when deleted); *before says
-** what the key's newest entry was. KV_NOMEM or KV_MISUSE (places used up): nothing changed. Moves at most a few hundred
-** index slots. */
+/* Copies key (within KV_KEY_BYTES_MAX) and value (within KV_ENTRY_VALUE_MAX, empty when deleted); *before
+** says what the key's newest entry was. KV_NOMEM or KV_MISUSE (places used up): nothing changed. Moves at
+** most a few hundred index slots. */
 kv_status kv_entries_push(struct kv_entries *entries, uint64_t hash, struct kv_slice key,
                           struct kv_slice value, bool deleted, enum kv_entry_before *before,
                           struct kv_err *err);

@@ -50,7 +50,8 @@ void kv_places_release(struct kv_places *places);
 kv_status kv_places_add(struct kv_places *places, size_t size, uint32_t *place, struct kv_err *err);
 /* Takes back what was added since places->end was `mark`, O(chunks since). */
 void kv_places_rewind(struct kv_places *places, uint32_t mark);
-/* The first part at or above a mark, and the one after a part of `size` bytes; places->end when there is none. */
+/* The first part at or above a mark, and the one after a part of `size` bytes; places->end when there is
+** none. */
 uint32_t kv_places_from(const struct kv_places *places, uint32_t mark);
 uint32_t kv_places_next(const struct kv_places *places, uint32_t place, size_t size);
 

@@ -184,7 +184,8 @@ static bool goes_up(const struct kv_slots_segment *high, uint32_t tag) {
   return high && tag >> (32 - high->depth) & 1;
 }
 
-/* Puts `low` (and `high`, its sibling by one more bit, or NULL) where the tag's segment stood, and frees it. */
+/* Puts `low` (and `high`, its sibling by one more bit, or NULL) where the tag's segment stood, which is
+** freed. */
 static void replace_segment(struct kv_slots *slots, uint32_t tag, struct kv_slots_segment *low,
                             struct kv_slots_segment *high) {
   struct kv_slots_segment *places = counting(slots, tag), old = *places;

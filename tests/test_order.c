@@ -106,7 +106,8 @@ static int compare_backwards(const struct kv_comparator *self, struct kv_slice a
   return kv_slice_compare(b, a);
 }
 
-/* Several runs, a rollback among them, under an order of the batch's own; what is encoded is in memcmp order. */
+/* Several runs, a rollback among them, under an order of the batch's own; what is encoded is in memcmp
+** order. */
 START_TEST(a_comparator_orders_iterators_and_not_what_is_encoded) {
   struct kv_comparator backwards = {.name = "backwards", .compare = compare_backwards, .refs = 1};
   struct kv_batch *batch = new_batch();
