@@ -34,20 +34,22 @@ struct kv_batch_mark {
 kv_status kv_batch_new(struct kv_stats *stats, struct kv_batch **batch, struct kv_err *err);
 struct kv_batch *kv_batch_ref(struct kv_batch *batch);
 void kv_batch_unref(struct kv_batch *batch);
-/* The order of iterators, before there are any; the batch keeps a reference. NULL: bytewise, as when not said. */
+/* The order of iterators, before there are any; the batch keeps a reference. NULL: bytewise, as when not
+** said. */
 void kv_batch_order_by(struct kv_batch *batch, const struct kv_comparator *comparator);
 
 /* Copies key and value. rows_delta is added to the batch's row count change and undone with the write.
-** KV_NOMEM leaves the batch unchanged. KV_MISUSE beyond the places of entries, a key over KV_KEY_BYTES_MAX or a
-** value over 2^32-1 bytes. */
+** KV_NOMEM leaves the batch unchanged. KV_MISUSE beyond the places of entries, a key over KV_KEY_BYTES_MAX
+** or a value over 2^32-1 bytes. */
 kv_status kv_batch_put(struct kv_batch *batch, struct kv_slice key, struct kv_slice value,
                        int rows_delta, struct kv_err *err);
 kv_status kv_batch_delete(struct kv_batch *batch, struct kv_slice key, int rows_delta,
                           struct kv_err *err);
 
-/* A put of which nobody has looked yet whether it adds a row. Over a pending write of the key that is known at
-** once. Else the key waits, with KV_UNCOUNTED_MAX others at most (KV_MISUSE), for somebody to look whether it is
-** there below the batch (kv_count_rows), which must be the same until then. Undone with the write. */
+/* A put of which nobody has looked yet whether it adds a row. Over a pending write of the key that is known
+** at once. Else the key waits, with KV_UNCOUNTED_MAX others at most (KV_MISUSE), for somebody to look
+** whether it is there below the batch (kv_count_rows), which must be the same until then. Undone with the
+** write. */
 kv_status kv_batch_put_uncounted(struct kv_batch *batch, struct kv_slice key, struct kv_slice value,
                                  struct kv_err *err);
 /* Those that wait: how many, their keys (keys[i], borrowed until the next change), and the answer. */
@@ -79,8 +81,8 @@ uint64_t kv_batch_version(const struct kv_batch *batch);
 ** holds a reference. */
 kv_status kv_batch_iter(struct kv_batch *batch, struct kv_iter **iter, struct kv_err *err);
 
-/* Appends the live entries as one log batch (FORMAT.md, Log batch), in memcmp order of their keys whatever the
-** batch's own is. uuid and seq seed the checksum. */
+/* Appends the live entries as one log batch (FORMAT.md, Log batch), in memcmp order of their keys whatever
+** the batch's own is. uuid and seq seed the checksum. */
 kv_status kv_batch_encode(struct kv_batch *batch, const uint8_t uuid[16], uint64_t seq,
                           struct kv_buf *out, struct kv_err *err);
 

@@ -30,8 +30,8 @@ kv_status kv_memtable_new(uint64_t gen, const struct kv_comparator *comparator,
 struct kv_memtable *kv_memtable_ref(struct kv_memtable *table);
 void kv_memtable_unref(struct kv_memtable *table);
 
-/* Applies one encoded log batch (checked here; its checksum only with an uuid). All or nothing: on any failure no reader ever sees part
-** of it. seq must be above every seq added before, else KV_MISUSE. */
+/* Applies one encoded log batch (checked here; its checksum only with an uuid). All or nothing: on any
+** failure no reader ever sees part of it. seq must be above every seq added before, else KV_MISUSE. */
 kv_status kv_memtable_add(struct kv_memtable *table, uint64_t seq, struct kv_slice encoded,
                           const uint8_t uuid[16], struct kv_err *err);
 
