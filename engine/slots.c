@@ -181,7 +181,7 @@ static bool double_directory(struct kv_slots *slots) {
 }
 
 static bool goes_up(const struct kv_slots_segment *high, uint32_t tag) {
-  return high && tag >> (32 - high->depth) & 1;
+  return tag >> (32 - high->depth) & 1;
 }
 
 /* Puts `low` (and `high`, its sibling by one more bit, or NULL) where the tag's segment stood, which is
@@ -192,8 +192,8 @@ static void replace_segment(struct kv_slots *slots, uint32_t tag, struct kv_slot
   for (uint32_t at = 0; at < old.size; at++) {
     const struct kv_slots_bucket *bucket = &old.buckets[at];
     for (unsigned i = 0; i < KV_SLOTS_PER_BUCKET && bucket->places[i]; i++) {
-      bool up = goes_up(high, bucket->tags[i]);
-      segment_insert(up ? high : low, bucket->tags[i], bucket->places[i]);
+      struct kv_slots_segment *half = high && goes_up(high, bucket->tags[i]) ? high : low;
+      segment_insert(half, bucket->tags[i], bucket->places[i]);
     }
   }
   size_t copies = (size_t)1 << (slots->depth - old.depth);
