@@ -95,10 +95,10 @@ static void advance(struct engine_store *store, const struct kv_log_row *row,
   store->view = next;
 }
 
-static void remove_files(struct engine_store *store, const struct kv_edit *edit) {
+static void remove_files(struct engine_store *store, const uint64_t *ids, size_t count) {
   struct kv_err err;
-  for (size_t i = 0; i < edit->removed_count; i++) {
-    kv_status status = kv_family_remove_file(store->family, edit->removed[i], &err);
+  for (size_t i = 0; i < count; i++) {
+    kv_status status = kv_family_remove_file(store->family, ids[i], &err);
     bench_need(status == KV_OK || status == KV_BUSY, "colfam's engine: %s", err.text);
   }
 }
@@ -111,9 +111,14 @@ static void run_job(struct engine_store *store, enum kv_job_kind kind, struct kv
   need(kv_job_new_commit(store->view, kind, batch, row, &job, &err), &err);
   for (bool done = false; !done;) need(kv_job_step(job, &done, &err), &err);
   kv_job_keep_files(job);
-  advance(store, row, kv_job_edit(job));
-  remove_files(store, kv_job_edit(job));
-  kv_job_free(job);
+  const struct kv_edit *edit = kv_job_edit(job);
+  size_t removed = edit->removed_count;
+  uint64_t *ids = malloc((removed + 1) * sizeof *ids);
+  for (size_t i = 0; i < removed; i++) ids[i] = edit->removed[i];
+  advance(store, row, edit);
+  kv_job_free(job); /* its view names them */
+  remove_files(store, ids, removed);
+  free(ids);
 }
 
 static void commit_as_file(struct engine_store *store, struct kv_log_row *row) {
