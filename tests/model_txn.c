@@ -611,7 +611,7 @@ static void take_step(struct model *m) {
 }
 
 static unsigned batch_bytes(const struct model *m) {
-  static const unsigned sizes[] = {67108864, 4096, 8192};
+  static const unsigned sizes[] = {67108864, 4096, 5120};
   return sizes[m->seed / 2 % 3];
 }
 
