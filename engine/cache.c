@@ -3,14 +3,14 @@
 ** itself first, then the others.
 **
 ** An entry's atomic word holds its pins (units of PIN), a USED bit for CLOCK, a DETACHED bit: an entry
-** taken out of its shard while pinned, which whoever drops the last pin frees; and an AWAITED bit: a sweep over
-** the budget has met it pinned, so whoever drops the last pin takes the shard's mutex and frees it there if need
-** be. Pins rise from 0 only under that mutex, so an unpinned entry seen there may be freed there.
-** Invariants: an entry is in a shard or DETACHED, never both; bytes in shards above the budget are pinned, and
-** AWAITED as soon as the sweep is through, so that none stays for want of somebody who looks. An entry of more
-** than half the budget starts detached: one huge value must not empty the cache.
-** The struct lives until the last handle and the last entry are gone, so a pin may outlive the handles.
-** Thread rule: any thread. Lock order: one shard's mutex at a time. */
+** taken out of its shard while pinned, which whoever drops the last pin frees; and an AWAITED bit: a sweep
+** over the budget has met it pinned, so whoever drops the last pin takes the shard's mutex and frees it
+** there if need be. Pins rise from 0 only under that mutex, so an unpinned entry seen there may be freed
+** there. Invariants: an entry is in a shard or DETACHED, never both; bytes in shards above the budget are
+** pinned, and AWAITED as soon as the sweep is through, so that none stays for want of somebody who looks. An
+** entry of more than half the budget starts detached: one huge value must not empty the cache. The struct
+** lives until the last handle and the last entry are gone, so a pin may outlive the handles. Thread rule:
+** any thread. Lock order: one shard's mutex at a time. */
 #include "cache.h"
 
 #include <stdatomic.h>
@@ -388,8 +388,8 @@ void kv_cache_pin(struct kv_cache_entry *entry) {
   atomic_fetch_add(&entry->word, PIN);
 }
 
-/* Drops the last pin of an AWAITED entry, which goes if that still helps. Holds the cache, which may otherwise
-** go with the entry while the shard is still locked. */
+/* Drops the last pin of an AWAITED entry, which goes if that still helps. Holds the cache, which may
+** otherwise go with the entry while the shard is still locked. */
 static void unpin_awaited(struct kv_cache_entry *entry) {
   struct shard *shard = entry->shard;
   struct kv_cache *cache = entry->cache;

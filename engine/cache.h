@@ -19,9 +19,9 @@ struct kv_cache *kv_cache_ref(struct kv_cache *cache);
 void kv_cache_unref(struct kv_cache *cache);
 void kv_cache_set_budget(struct kv_cache *cache, size_t budget);
 size_t kv_cache_budget(const struct kv_cache *cache);
-/* Whose checksums are verified: those of all that is read, the default; only of what may be written on, which is
-** all but the blocks that are loaded into the cache; or none. What is read to find damage (check, backup,
-** salvage) is always verified. */
+/* Whose checksums are verified: those of all that is read, the default; only of what may be written on,
+** which is all but the blocks that are loaded into the cache; or none. What is read to find damage (check,
+** backup, salvage) is always verified. */
 enum kv_verify { KV_VERIFY_ALL, KV_VERIFY_MERGES, KV_VERIFY_NONE };
 void kv_cache_set_verify(struct kv_cache *cache, enum kv_verify verify);
 enum kv_verify kv_cache_verify(const struct kv_cache *cache);

@@ -34,8 +34,8 @@ static inline void kv_put_u64(uint8_t *p, uint64_t value) {
   kv_put_u32(p, (uint32_t)value);
   kv_put_u32(p + 4, (uint32_t)(value >> 32));
 }
-/* Arrays: one copy where the machine is little-endian too. `p` may stand at any address, also where the numbers
-** stand. */
+/* Arrays: one copy where the machine is little-endian too. `p` may stand at any address, also where the
+** numbers stand. */
 void kv_get_u16s(uint16_t *into, const uint8_t *p, size_t n);
 void kv_get_u32s(uint32_t *into, const uint8_t *p, size_t n);
 void kv_get_u64s(uint64_t *into, const uint8_t *p, size_t n);

@@ -1,6 +1,7 @@
-/* The hash of long inputs on processors with AVX2, twice as fast there as the SSE2 that every x86-64 has. This
-** file alone is compiled for AVX2, by attributes and not by flags, so that no other code is; whoever calls has
-** asked the processor (hash.c). libxxhash's own dispatch is no faster and would be one more library to need. */
+/* The hash of long inputs on processors with AVX2, twice as fast there as the SSE2 that every x86-64 has.
+** This file alone is compiled for AVX2, by attributes and not by flags, so that no other code is; whoever
+** calls has asked the processor (hash.c). libxxhash's own dispatch is no faster and would be one more
+** library to need. */
 #include "hash_wide.h"
 
 #if KV_HASH_WIDE

@@ -1,6 +1,6 @@
-/* See stream.h. The reader hashes what it has read of a piece when it leaves the piece, in one call; a message
-** of one piece is hashed at once, without a state. So bulk reading costs one pass of the hash and one copy.
-** Thread rule: a stream belongs to one thread; the rest are pure functions. */
+/* See stream.h. The reader hashes what it has read of a piece when it leaves the piece, in one call; a
+** message of one piece is hashed at once, without a state. So bulk reading costs one pass of the hash and
+** one copy. Thread rule: a stream belongs to one thread; the rest are pure functions. */
 #include "stream.h"
 
 #include <string.h>
@@ -93,7 +93,8 @@ static bool next_piece(struct kv_stream_reader *reader) {
   return piece.size > 0;
 }
 
-/* Copies as many bytes as the message has; gives how many. `hashed`: they are part of what the checksum covers. */
+/* Copies as many bytes as the message has; gives how many. `hashed`: they are part of what the checksum
+** covers. */
 static size_t read_bytes(struct kv_stream_reader *reader, uint8_t *into, size_t size, bool hashed) {
   size_t done = 0;
   while (done < size) {

@@ -50,7 +50,8 @@ struct kv_batch *colfam_table_batch(struct colfam_table *table) {
   return table->txn ? table->txn->batch : NULL;
 }
 
-/* How the engine makes a view of a snapshot: of all that is in it, or by following the base, the tail at hand. */
+/* How the engine makes a view of a snapshot: of all that is in it, or by following the base, the tail at
+** hand. */
 static int make_view(struct colfam_table *table, const struct kv_view *base,
                      const struct colfam_tail *tail, const struct kv_snapshot *snapshot,
                      struct kv_view **view, char **message) {
@@ -141,8 +142,8 @@ static int follow_base(struct colfam_table *table, const struct kv_view *base,
   return rc;
 }
 
-/* The view after a few commits of others that left the manifest as it is: only their log rows are read. Leaves
-** *out NULL when that cannot be told. */
+/* The view after a few commits of others that left the manifest as it is: only their log rows are read.
+** Leaves *out NULL when that cannot be told. */
 static int follow(struct colfam_table *table, unsigned version, struct kv_view **out,
                   char **message) {
   const struct colfam_known *known = &table->known;

@@ -1,6 +1,7 @@
 /* B7, growth: loading a table in random order, in transactions of 1,000, at 1 and 10 million rows and as
 ** many as SCALE says for colfam alone, which also does it in one transaction. Each store in a process of its
-** own: time a row, bytes written for one byte of row (the log through SQLite in it), bytes on disk, memory. */
+** own: time a row, bytes written for one byte of row (the log through SQLite in it), bytes on disk, memory.
+** */
 #include <stdlib.h>
 
 #include "bench_peer.h"

@@ -1,6 +1,7 @@
 /* B8: what it costs a statement to see that its view is still good, and to catch up when another process has
-** committed one row: a point read of a colfam table and of the same ordinary one inside a transaction (nothing
-** to ask for but the data version), in one of its own, and each after a commit of the other process. */
+** committed one row: a point read of a colfam table and of the same ordinary one inside a transaction
+** (nothing to ask for but the data version), in one of its own, and each after a commit of the other
+** process. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>

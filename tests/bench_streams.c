@@ -1,5 +1,5 @@
-/* B6: arrays of numbers with their checksum, read whole and in pieces. The limit is one hash over the bytes, by
-** the same call, and one copy; byte by byte is what a careless reader does. */
+/* B6: arrays of numbers with their checksum, read whole and in pieces. The limit is one hash over the bytes,
+** by the same call, and one copy; byte by byte is what a careless reader does. */
 #include <stdlib.h>
 #include <string.h>
 #define XXH_INLINE_ALL

@@ -1,5 +1,5 @@
-/* A connection's view follows the commits of others: by their log rows alone while the manifest keeps its seal, and
-** by all of the shadow tables as soon as something else may have changed. */
+/* A connection's view follows the commits of others: by their log rows alone while the manifest keeps its
+** seal, and by all of the shadow tables as soon as something else may have changed. */
 #include "harness_sql.h"
 
 static sqlite3 *db, *other;

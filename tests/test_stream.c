@@ -9,8 +9,8 @@
 #define SEED 0x5eed
 #define PIECES_MAX 8
 
-/* A message out of pieces of given sizes; the last takes the rest. Each stands in an allocation of its own, so
-** that a read beside it is seen, and is freed when the next is asked for. */
+/* A message out of pieces of given sizes; the last takes the rest. Each stands in an allocation of its own,
+** so that a read beside it is seen, and is freed when the next is asked for. */
 struct pieces {
   struct kv_slice message;
   size_t sizes[PIECES_MAX];
@@ -418,7 +418,7 @@ END_TEST
 START_TEST(writing_without_memory_is_nomem) {
   for (uint64_t n = 1;; n++) {
     struct gathered to = {0};
-    kv_buf_reserve(&to.bytes, 4096);
+    ck_assert_int_eq(kv_buf_reserve(&to.bytes, 4096), KV_OK);
     (void)kv_mem_fail_nth(n, 0);
     kv_status status = write_pieces(&to, 100, 5, NULL);
     uint64_t made = kv_mem_fail_nth(0, 0);

@@ -1,5 +1,6 @@
-/* Whose checksums are looked at: one for each block read and none on a hit; all, those of what is written on, or
-** none, as the application says, on every path; and in any case those of what is read to find damage. */
+/* Whose checksums are looked at: one for each block read and none on a hit; all, those of what is written
+** on, or none, as the application says, on every path; and in any case those of what is read to find damage.
+** */
 #include <stdio.h>
 #include <string.h>
 
