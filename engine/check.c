@@ -130,7 +130,7 @@ static kv_status check_memtable(struct check *check, struct kv_memtable *table,
 static kv_status check_apart(const struct kv_view *view, struct kv_value_reader *reader,
                              const struct kv_scan *scan, struct kv_slice value,
                              struct kv_err *err) {
-  struct kv_slice again, head = kv_scan_head(scan);
+  struct kv_slice again = {NULL, 0}, head = kv_scan_head(scan);
   struct kv_apart apart;
   struct kv_buf wanted;
   kv_status status = KV_CORRUPT;

@@ -289,17 +289,11 @@ static kv_status add_to_file(struct kv_job *job, struct kv_table_writer *writer,
 
 /* ---- Values apart */
 
-/* Whether a value that is stored apart is to be read: its file is mostly dead, or everything is written
-** anew and it would not be stored apart today. */
-static bool is_brought_back(const struct kv_job *job, const struct kv_apart *apart) {
-  if (kv_value_plan_rewrites(&job->values, apart->file)) return true;
-  uint32_t limit = job->config.value_bytes;
-  return job->kind == KV_JOB_COMPACT && (!limit || apart->size <= limit);
-}
-
 static kv_status bring_back(struct kv_job *job, struct output *output, struct kv_err *err) {
   struct kv_apart apart;
-  if (!kv_apart_parse(output->value, &apart) || !is_brought_back(job, &apart)) return KV_OK;
+  if (!kv_apart_parse(output->value, &apart) ||
+      !kv_value_plan_rewrites(&job->values, &apart, job->config.value_bytes))
+    return KV_OK;
   kv_status status = KV_OK;
   if (!job->reader) status = kv_value_reader_new(job->view->layout, &job->reader, err);
   if (status == KV_OK)
@@ -633,11 +627,6 @@ static kv_status plan_merge(struct kv_job *job, const struct kv_pick *pick, stru
   return status == KV_OK ? plan_values(job, err) : status;
 }
 
-static kv_status plan_compaction(struct kv_job *job, struct kv_err *err) {
-  kv_status status = kv_plan_all(&job->plan, job->view->layout, err);
-  return status == KV_OK ? plan_values(job, err) : status;
-}
-
 kv_status kv_job_new_pick(struct kv_view *view, const struct kv_pick *pick, struct kv_job **job,
                           struct kv_err *err) {
   struct kv_job *made;
@@ -664,16 +653,18 @@ kv_status kv_job_new(struct kv_view *view, enum kv_job_kind kind, struct kv_job 
 
 static kv_status make_plan(struct kv_job *job, struct kv_err *err) {
   struct kv_pick pick;
+  kv_status status = KV_OK;
   switch (job->kind) {
     case KV_JOB_MERGE:
       pick = pick_of(job->view);
       return plan_merge(job, &pick, err);
     case KV_JOB_COMPACT:
-      return plan_compaction(job, err);
+      status = kv_plan_all(&job->plan, job->view->layout, err);
+      return status == KV_OK ? plan_values(job, err) : status;
     case KV_JOB_FLUSH:
       break;
   }
-  return KV_OK;
+  return status;
 }
 
 kv_status kv_job_new_commit(struct kv_view *view, enum kv_job_kind kind, struct kv_batch *batch,
@@ -715,9 +706,9 @@ static bool same_flushed(const struct kv_view *a, const struct kv_view *b) {
 
 /* Value files that go with the edit are still named: no other job has found them dead. */
 static bool has_dead_values(const struct kv_job *job, const struct kv_layout *now) {
-  for (size_t i = kv_plan_files(&job->plan); i < job->edit.removed_count; i++)
-    if (!kv_layout_value_file(now, job->edit.removed[i])) return false;
-  return true;
+  size_t keys = kv_plan_files(&job->plan);
+  return job->edit.removed_count <= keys ||
+         kv_value_files_live(now, job->edit.removed + keys, job->edit.removed_count - keys);
 }
 
 /* Runs that were flushed meanwhile are newer than all that a merge has read. */

@@ -115,10 +115,17 @@ kv_status kv_value_plan_make(struct kv_value_plan *plan, const struct kv_layout 
   return status;
 }
 
-bool kv_value_plan_rewrites(const struct kv_value_plan *plan, uint64_t file) {
+bool kv_value_plan_rewrites(const struct kv_value_plan *plan, const struct kv_apart *apart,
+                            uint32_t limit) {
   for (size_t i = 0; i < plan->rewritten_count; i++)
-    if (plan->rewritten[i] == file) return true;
-  return false;
+    if (plan->rewritten[i] == apart->file) return true;
+  return plan->all && (!limit || apart->size <= limit);
+}
+
+bool kv_value_files_live(const struct kv_layout *layout, const uint64_t *ids, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (!kv_layout_value_file(layout, ids[i])) return false;
+  return true;
 }
 
 size_t kv_value_plan_dead(const struct kv_value_plan *plan, const struct kv_layout *layout,

@@ -26,8 +26,12 @@ void kv_value_plan_release(struct kv_value_plan *plan);
 ** files; KV_NOMEM or the status of an input that cannot be opened. */
 kv_status kv_value_plan_make(struct kv_value_plan *plan, const struct kv_layout *layout,
                              const struct kv_plan *inputs, bool thorough, struct kv_err *err);
-/* Whether the values in this file are to be written anew. */
-bool kv_value_plan_rewrites(const struct kv_value_plan *plan, uint64_t file);
+/* Whether the value is to be read and written anew: its file is mostly dead, or everything is written anew
+** and it would not be stored apart today, by the limit value_bytes. */
+bool kv_value_plan_rewrites(const struct kv_value_plan *plan, const struct kv_apart *apart,
+                            uint32_t limit);
+/* Whether all of these are value files of the layout. */
+bool kv_value_files_live(const struct kv_layout *layout, const uint64_t *ids, size_t count);
 /* Gives the value files that nobody refers to once the inputs are replaced by outputs that refer to
 ** `outputs`; ids has room for all of the layout. Returns how many. */
 size_t kv_value_plan_dead(const struct kv_value_plan *plan, const struct kv_layout *layout,

@@ -131,7 +131,7 @@ static void hold(struct kv_value *value, struct kv_view *view, struct kv_batch *
 }
 
 kv_status kv_value_load(struct kv_value *value, struct kv_slice key, struct kv_err *err) {
-  if (!value->apart) return KV_OK;
+  if (!value->apart || !value->view) return KV_OK;
   struct kv_cache_entry *pin = NULL;
   struct kv_slice bytes;
   kv_status status = kv_values_get(value->view->layout, key, value->bytes, &bytes, &pin, err);

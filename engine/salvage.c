@@ -242,9 +242,9 @@ static bool is_hidden(struct kv_salvage *salvage, size_t before, struct kv_slice
   return false;
 }
 
-/* The entry of the next older source that has this key; false when there is none. */
+/* The entry of the next older source that has its key; false when there is none. */
 static bool older(const struct kv_salvage *salvage, size_t *source, struct entry *entry) {
-  struct kv_slice key = kv_buf_slice(&salvage->key);
+  struct kv_slice key = entry->key;
   while (++*source < salvage->count)
     if (current(&salvage->sources[*source], entry) && kv_slice_equal(entry->key, key)) return true;
   return false;
@@ -269,19 +269,27 @@ static kv_status take_value(struct kv_salvage *salvage, size_t source, struct en
   return KV_OK;
 }
 
+/* To the next key, and the newest entry of it; *source is the count at the end. */
+static kv_status next_key(struct kv_salvage *salvage, size_t *source, struct entry *entry,
+                          struct kv_err *err) {
+  kv_status status = move_on(salvage, err);
+  if (status) return status;
+  *source = lowest(salvage, entry);
+  if (*source == salvage->count) return KV_OK;
+  kv_buf_clear(&salvage->key);
+  kv_buf_append(&salvage->key, entry->key.data, entry->key.size);
+  return salvage->key.status ? kv_fail_nomem(err) : KV_OK;
+}
+
 kv_status kv_salvage_next(struct kv_salvage *salvage, bool *found, struct kv_salvaged *row,
                           struct kv_err *err) {
-  struct entry entry;
-  bool doubtful = false;
+  struct entry entry = {.deleted = true};
   *found = false;
   while (!*found) {
-    kv_status status = move_on(salvage, err);
-    if (status) return status;
-    size_t source = lowest(salvage, &entry);
-    if (source == salvage->count) return KV_OK;
-    kv_buf_clear(&salvage->key);
-    kv_buf_append(&salvage->key, entry.key.data, entry.key.size);
-    if (salvage->key.status) return kv_fail_nomem(err);
+    size_t source = 0;
+    bool doubtful = false;
+    kv_status status = next_key(salvage, &source, &entry, err);
+    if (status || source == salvage->count) return status;
     if (entry.deleted) continue;
     bool hidden = is_hidden(salvage, source, entry.key);
     status = take_value(salvage, source, &entry, &doubtful, found, err);

@@ -54,8 +54,8 @@ void colfam_rowid_key(const struct colfam_schema *schema, struct kv_buf *key, sq
 int colfam_rowid_of_key(const struct colfam_schema *schema, struct kv_slice key,
                         sqlite3_int64 *rowid);
 
-/* What the key needs of a row's value, as a value that has nothing else: its value columns are NULL. It serves
-** key columns in the place of the value. false when the bytes are no row (a kv_head_fn). */
+/* What the key needs of a row's value, as a value that has nothing else: its value columns are NULL. It
+** serves key columns in the place of the value. false when the bytes are no row (a kv_head_fn). */
 bool colfam_row_head(struct kv_slice value, struct kv_buf *head);
 
 /* Column `column` (declared columns only) of a stored row. Text and blob are borrowed from key, value or
