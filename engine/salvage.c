@@ -206,7 +206,8 @@ static kv_status move(struct source *source, bool first, struct kv_err *err) {
 
 /* All sources on their first entry, or past the key shown last. */
 static kv_status move_on(struct kv_salvage *salvage, struct kv_err *err) {
-  struct kv_slice shown = kv_buf_slice(&salvage->key);
+  const struct kv_buf *key = &salvage->key;
+  struct kv_slice shown = kv_slice_of(key->data, key->data ? key->size : 0);
   kv_status status = KV_OK;
   for (size_t i = 0; i < salvage->count && !status; i++) {
     struct entry entry;
