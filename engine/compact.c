@@ -45,8 +45,9 @@ struct made_file {
 };
 
 struct kv_job {
-  struct kv_view *view;
-  struct kv_batch *batch; /* of the commit that the output takes in, or NULL */
+  struct kv_view *view;     /* NULL when let go of */
+  struct kv_family *family; /* a reference */
+  struct kv_batch *batch;   /* of the commit that the output takes in, or NULL */
   enum kv_job_kind kind;
   enum phase phase;
   struct kv_table_config config; /* the family's, with its options of when the job began */
@@ -81,10 +82,9 @@ struct kv_job {
 /* ---- What to do */
 
 static struct kv_pick pick_of(const struct kv_view *view) {
-  const struct kv_layout *layout = view->layout;
   struct kv_shape shape = {.memtable_bytes = kv_family_options(view->family).memtable_bytes,
-                           .runs = layout->sizes,
-                           .run_count = layout->run_count};
+                           .runs = view->layout->sizes,
+                           .run_count = view->layout->run_count};
   return kv_compact_pick(&shape);
 }
 
@@ -201,7 +201,7 @@ static const char *kind_name(const struct kv_job *job) {
 }
 
 static struct kv_open_files *open_files(const struct kv_job *job) {
-  return kv_cache_files(kv_family_cache(job->view->family));
+  return kv_cache_files(kv_family_cache(job->family));
 }
 
 static kv_status begin_file(struct kv_job *job, bool holds_values, struct kv_err *err) {
@@ -543,8 +543,10 @@ static void set_file_bytes(struct kv_job *job) {
   uint64_t input = input_bytes(job);
   uint64_t total = input + job->view->layout->value_file_bytes;
   for (size_t i = 0; i < job->view->run_count; i++) total += job->view->layout->sizes[i].bytes;
+  uint64_t limit = kv_open_files_limit(open_files(job));
+  if (kv_open_files_are_held(open_files(job))) input = total;
   job->file_bytes_max = larger(FILE_BUDGETS * job->memtable_bytes, total / FILES_AT_MOST);
-  job->file_bytes_max = larger(job->file_bytes_max, input / kv_open_files_limit(open_files(job)));
+  job->file_bytes_max = larger(job->file_bytes_max, input / limit);
 }
 
 /* Goes to the input's first key. */
@@ -597,6 +599,7 @@ static kv_status job_alloc(struct kv_view *view, enum kv_job_kind kind, struct k
   struct kv_job *made = kv_alloc_zero(1, sizeof *made);
   if (!made) return kv_fail_nomem(err);
   made->view = kv_view_ref(view);
+  made->family = kv_family_ref(view->family);
   made->kind = kind;
   made->step_bytes_max = STEP_BYTES_DEFAULT;
   set_config(made);
@@ -633,17 +636,6 @@ kv_status kv_job_new_pick(struct kv_view *view, const struct kv_pick *pick, stru
   *job = NULL;
   kv_status status = job_alloc(view, KV_JOB_MERGE, &made, err);
   return status == KV_OK ? job_begin(made, plan_merge(made, pick, err), NULL, job, err) : status;
-}
-
-kv_status kv_job_new_gather(struct kv_view *view, uint64_t seq, struct kv_job **job,
-                            struct kv_err *err) {
-  const struct kv_layout *layout = view->layout;
-  struct kv_pick pick = {KV_PICK_TIER, 0, 0};
-  while (pick.count < layout->run_count && layout->runs[pick.count].level == 0 &&
-         layout->runs[pick.count].seq > seq)
-    pick.count++;
-  if (pick.count < 2) pick.kind = KV_PICK_NONE;
-  return kv_job_new_pick(view, &pick, job, err);
 }
 
 kv_status kv_job_new(struct kv_view *view, enum kv_job_kind kind, struct kv_job **job,
@@ -740,6 +732,11 @@ void kv_job_rebase(struct kv_job *job, const struct kv_view *view) {
   job->edit.flushed_nonce = view->log.state.flushed_nonce;
 }
 
+void kv_job_let_go(struct kv_job *job) {
+  kv_view_unref(job->view);
+  job->view = NULL;
+}
+
 void kv_job_keep_files(struct kv_job *job) {
   for (size_t i = 0; i < job->edit.added_count; i++) job->outputs[i].kept = true;
 }
@@ -750,16 +747,12 @@ void kv_job_keep_added(struct kv_job *job, const struct kv_edit *edit) {
       if (edit->added[j].id == job->edit.added[i].id) job->outputs[i].kept = true;
 }
 
-static void unlink_outputs(struct kv_job *job, void (*left)(void *ctx, uint64_t id), void *ctx) {
-  for (size_t i = 0; i < job->edit.added_count; i++) {
-    if (job->outputs[i].kept) continue;
-    uint64_t id = job->edit.added[i].id;
-    kv_status status = kv_family_remove_file(job->view->family, id, NULL);
-    if (status != KV_OK && left) left(ctx, id);
-  }
+static bool is_left(const struct kv_job *job, size_t i) {
+  if (job->outputs[i].kept) return false;
+  return kv_family_remove_file(job->family, job->edit.added[i].id, NULL) != KV_OK;
 }
 
-/* A file that cannot be unlinked now and that the caller does not see to is an orphan, which the sweep finds. */
+/* Files that cannot be unlinked now are orphans, which the sweep finds. */
 void kv_job_free(struct kv_job *job) {
   kv_job_end(job, NULL, NULL);
 }
@@ -775,8 +768,8 @@ void kv_job_end(struct kv_job *job, void (*left)(void *ctx, uint64_t id), void *
   kv_buf_release(&job->reference);
   close_output(job);
   kv_iter_free(job->input);
-  unlink_outputs(job, left, ctx);
   for (size_t i = 0; i < job->edit.added_count; i++) {
+    if (is_left(job, i) && left) left(ctx, job->edit.added[i].id);
     kv_env_close_write(job->config.env, job->outputs[i].handle);
     kv_file_info_release(&job->edit.added[i]);
   }
@@ -787,5 +780,6 @@ void kv_job_end(struct kv_job *job, void (*left)(void *ctx, uint64_t id), void *
   kv_batch_unref(job->batch);
   kv_plan_release(&job->plan);
   kv_view_unref(job->view);
+  kv_family_unref(job->family);
   kv_free(job);
 }

@@ -46,16 +46,28 @@ static struct sums sum_up(const struct kv_shape *shape) {
   return sums;
 }
 
-/* Runs of level 0, from the newest on, none of which is larger than all before it together. */
+/* Runs of level 0, from `first` on, none of which is larger than all before it together, or by a part of
+** `slack`. */
+static struct kv_pick tier_from(const struct kv_shape *shape, size_t first, size_t young,
+                                uint64_t slack, uint64_t *bytes) {
+  size_t count = 1;
+  *bytes = shape->runs[first].bytes;
+  for (; first + count < young && shape->runs[first + count].bytes <= *bytes + *bytes / slack;
+       count++)
+    *bytes += shape->runs[first + count].bytes;
+  return count >= TIER_RUNS ? (struct kv_pick){KV_PICK_TIER, first, count} : nothing;
+}
+
 static struct kv_pick find_tier(const struct kv_shape *shape, size_t young, uint64_t *bytes) {
-  for (size_t first = 0; first + TIER_RUNS <= young; first++) {
-    size_t count = 1;
-    *bytes = shape->runs[first].bytes;
-    for (; first + count < young && shape->runs[first + count].bytes <= *bytes; count++)
-      *bytes += shape->runs[first + count].bytes;
-    if (count >= TIER_RUNS) return (struct kv_pick){KV_PICK_TIER, first, count};
-  }
-  return nothing;
+  struct kv_pick pick = nothing;
+  for (size_t first = 0; first + TIER_RUNS <= young && pick.kind == KV_PICK_NONE; first++)
+    pick = tier_from(shape, first, young, UINT64_MAX, bytes);
+  return pick;
+}
+
+struct kv_pick kv_compact_pick_newest(const struct kv_shape *shape, size_t young) {
+  uint64_t bytes;
+  return young < TIER_RUNS ? nothing : tier_from(shape, 0, young, 4, &bytes);
 }
 
 /* A tier that ends with the oldest run goes down when level 1 is not much larger. */

@@ -31,6 +31,9 @@ struct kv_pick {
 ** next, which may be ten times as large. Files that are mostly tombstones go down too, and end where nothing
 ** older is. */
 struct kv_pick kv_compact_pick(const struct kv_shape *shape);
+/* The tier that begins with the newest run, of the `young` newest, all of level 0; or nothing. Runs that are
+** larger by a quarter count as alike. */
+struct kv_pick kv_compact_pick_newest(const struct kv_shape *shape, size_t young);
 /* How large a level below 0 may be, bytes. */
 uint64_t kv_level_bytes_max(uint64_t memtable_bytes, uint32_t level);
 /* The first level below 0 that may be as large as this. */

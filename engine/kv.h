@@ -305,6 +305,10 @@ kv_status kv_job_new_commit(struct kv_view *view, enum kv_job_kind kind, struct 
 ** transaction has written for itself. */
 kv_status kv_job_new_gather(struct kv_view *view, uint64_t seq, struct kv_job **job,
                             struct kv_err *err);
+/* A merge of the newest runs among these, if there are four or more of like size; *oldest is the seq of the
+** oldest that is read. NULL when there are not. */
+kv_status kv_job_new_tier(struct kv_view *view, uint64_t seq, uint64_t *oldest, struct kv_job **job,
+                          struct kv_err *err);
 /* A bounded piece of work (about 1 MiB of input, or of output read back). *done when the output is
 ** written, synced, read back and its rows and digest equal to the input's (KV_CORRUPT otherwise). After a
 ** failure only free. */
@@ -326,6 +330,8 @@ void kv_job_rebase(struct kv_job *job, const struct kv_view *view);
 /* The edit of a finished job. With nothing to do it adds and removes nothing and flushed_* are the
 ** view's. */
 const struct kv_edit *kv_job_edit(const struct kv_job *job);
+/* A finished job lets go of its view, which would keep files: from then on only its edit may be asked for. */
+void kv_job_let_go(struct kv_job *job);
 /* The edit is durable in the catalog: the files are no longer the job's. */
 void kv_job_keep_files(struct kv_job *job);
 /* The same for those of its files that another edit adds, which the job's has become part of. */

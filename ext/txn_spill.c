@@ -54,8 +54,12 @@ static void layer_release(struct colfam_txn *txn, struct colfam_layer *layer) {
   }
   kv_batch_unref(layer->batch);
   kv_view_unref(layer->view); /* before the files that it names */
-  colfam_work_end_job(txn, layer->job);
-  colfam_work_end_job(txn, layer->flush);
+  while (layer->jobs) {
+    struct colfam_layer_job *job = layer->jobs;
+    layer->jobs = job->next;
+    colfam_work_end_job(txn, job->job);
+    sqlite3_free(job);
+  }
 }
 
 static void layer_free(struct colfam_txn *txn, struct colfam_layer *layer) {
@@ -80,11 +84,21 @@ kv_status colfam_spill_begin(struct colfam_txn *txn, struct kv_err *err) {
   return status;
 }
 
-static kv_status run_to_end(struct kv_job *job, struct kv_err *err) {
+/* Runs the job to its end; the layer owns it then. Frees it after a failure. */
+static kv_status add_job(struct colfam_layer *layer, kv_status status, struct kv_job *job,
+                         struct kv_err *err) {
+  struct colfam_layer_job *made = NULL;
   bool done = false;
-  kv_status status = KV_OK;
   while (status == KV_OK && !done) status = kv_job_step(job, &done, err);
-  return status;
+  if (status == KV_OK && !(made = sqlite3_malloc64(sizeof *made))) status = kv_fail_nomem(err);
+  if (status != KV_OK) {
+    kv_job_free(job);
+    return status;
+  }
+  kv_job_let_go(job);
+  *made = (struct colfam_layer_job){layer->jobs, job};
+  layer->jobs = made;
+  return KV_OK;
 }
 
 /* The committed log becomes a run of its own, so that private runs have only files below them. *view is the
@@ -92,16 +106,16 @@ static kv_status run_to_end(struct kv_job *job, struct kv_err *err) {
 static kv_status flush_log(struct colfam_layer *layer, struct kv_view *base, struct kv_view **view,
                            struct kv_err *err) {
   const struct kv_log_state *log = kv_view_log(base);
+  struct kv_job *job = NULL;
   *view = NULL;
   if (log->last_seq == log->flushed_seq) {
     *view = kv_view_ref(base);
     return KV_OK;
   }
-  kv_status status = kv_job_new(base, KV_JOB_FLUSH, &layer->flush, err);
-  if (status == KV_OK) status = run_to_end(layer->flush, err);
-  if (status == KV_OK)
-    status = kv_view_overlay(base, kv_job_edit(layer->flush), kv_view_rows(base), view, err);
-  return status;
+  kv_status status = kv_job_new(base, KV_JOB_FLUSH, &job, err);
+  status = add_job(layer, status, job, err);
+  return status == KV_OK ? kv_view_overlay(base, kv_job_edit(job), kv_view_rows(base), view, err)
+                         : status;
 }
 
 static kv_status write_run(struct colfam_txn *txn, struct colfam_layer *layer, struct kv_view *base,
@@ -110,12 +124,12 @@ static kv_status write_run(struct colfam_txn *txn, struct colfam_layer *layer, s
   struct kv_log_row row = {.seq = kv_view_log(base)->last_seq + 1,
                            .nonce = colfam_work_nonce(txn),
                            .rows = rows < 0 ? -1 : rows + kv_batch_rows_delta(batch)};
-  kv_status status = kv_job_new_commit(base, KV_JOB_FLUSH, batch, &row, &layer->job, err);
-  if (status == KV_OK) status = run_to_end(layer->job, err);
+  struct kv_job *job = NULL;
+  kv_status status = kv_job_new_commit(base, KV_JOB_FLUSH, batch, &row, &job, err);
+  status = add_job(layer, status, job, err);
   colfam_kill_point("spill");
-  if (status == KV_OK)
-    status = kv_view_overlay(base, kv_job_edit(layer->job), row.rows, &layer->view, err);
-  return status;
+  return status == KV_OK ? kv_view_overlay(base, kv_job_edit(job), row.rows, &layer->view, err)
+                         : status;
 }
 
 /* A layer over `below` as it is now. */
@@ -245,6 +259,75 @@ static void save_images(struct colfam_txn *txn, struct colfam_layer *layer) {
   }
 }
 
+/* ---- Layers become one */
+
+static bool has_state(const struct colfam_txn *txn, const struct colfam_layer *layer) {
+  return layer->images || newest_in(txn, layer) || !layer->below;
+}
+
+/* The newest layer below the top to which a savepoint may lead back. */
+static struct colfam_layer *newest_needed(const struct colfam_txn *txn) {
+  struct colfam_layer *layer = txn->top->below;
+  while (layer && !has_state(txn, layer)) layer = layer->below;
+  return layer;
+}
+
+static bool is_named(const struct kv_view *view, const struct kv_edit *edit) {
+  for (size_t i = 0; i < edit->added_count; i++)
+    if (kv_view_names_file(view, edit->added[i].id)) return true;
+  return false;
+}
+
+/* Jobs of which no file is needed any more go, with the files. */
+static void end_jobs(struct colfam_txn *txn, struct colfam_layer *layer) {
+  struct colfam_layer_job **link = &layer->jobs;
+  while (*link) {
+    struct colfam_layer_job *job = *link;
+    if (is_named(layer->view, kv_job_edit(job->job))) {
+      link = &job->next;
+    } else {
+      *link = job->next;
+      colfam_work_end_job(txn, job->job);
+      sqlite3_free(job);
+    }
+  }
+}
+
+/* The layers below the top, down to the first that ends below commit `oldest`, become part of it. */
+static void absorb(struct colfam_txn *txn, uint64_t oldest) {
+  struct colfam_layer *top = txn->top;
+  while (kv_view_log(top->below->view)->last_seq >= oldest) {
+    struct colfam_layer *layer = top->below;
+    struct colfam_layer_job **link = &top->jobs;
+    while (*link) link = &(*link)->next;
+    *link = layer->jobs;
+    layer->jobs = NULL;
+    top->below = layer->below;
+    layer_free(txn, layer);
+  }
+  end_jobs(txn, top);
+}
+
+/* Merges runs of like size that no savepoint keeps apart. What cannot be merged stays as it is. */
+static void join_layers(struct colfam_txn *txn) {
+  struct colfam_layer *top = txn->top;
+  for (kv_status status = KV_OK; status == KV_OK;) {
+    struct kv_view *view = NULL;
+    struct kv_job *job = NULL;
+    uint64_t oldest, needed = kv_view_log(newest_needed(txn)->view)->last_seq;
+    status = kv_job_new_tier(top->view, needed, &oldest, &job, NULL);
+    if (status != KV_OK || !job) return;
+    status = add_job(top, status, job, NULL);
+    if (status == KV_OK)
+      status = kv_view_overlay(top->view, kv_job_edit(job), kv_view_rows(top->view), &view, NULL);
+    if (status != KV_OK) return;
+    kv_view_unref(top->view);
+    top->view = view;
+    set_top(txn, top);
+    absorb(txn, oldest);
+  }
+}
+
 kv_status colfam_spill(struct colfam_txn *txn, struct kv_err *err) {
   struct colfam_layer *below = txn->top;
   struct colfam_layer *layer = NULL;
@@ -254,6 +337,7 @@ kv_status colfam_spill(struct colfam_txn *txn, struct kv_err *err) {
   move_savepoints(txn, below, kv_batch_version(below->batch), layer);
   set_top(txn, layer);
   save_images(txn, below);
+  join_layers(txn);
   return KV_OK;
 }
 
@@ -275,10 +359,9 @@ int colfam_spill_if_full(struct colfam_txn *txn, char **message) {
 /* ---- The end */
 
 void colfam_spill_keep(struct colfam_txn *txn, const struct kv_edit *edit) {
-  for (struct colfam_layer *layer = txn->top; layer->below; layer = layer->below) {
-    kv_job_keep_added(layer->job, edit);
-    if (layer->flush) kv_job_keep_added(layer->flush, edit);
-  }
+  for (struct colfam_layer *layer = txn->top; layer->below; layer = layer->below)
+    for (struct colfam_layer_job *job = layer->jobs; job; job = job->next)
+      kv_job_keep_added(job->job, edit);
 }
 
 static void doubt_job(struct colfam_txn *txn, struct kv_job *job,
@@ -289,10 +372,9 @@ static void doubt_job(struct colfam_txn *txn, struct kv_job *job,
 }
 
 void colfam_spill_doubt(struct colfam_txn *txn, void (*fn)(struct colfam_txn *txn, uint64_t id)) {
-  for (struct colfam_layer *layer = txn->top; layer->below; layer = layer->below) {
-    doubt_job(txn, layer->job, fn);
-    if (layer->flush) doubt_job(txn, layer->flush, fn);
-  }
+  for (struct colfam_layer *layer = txn->top; layer->below; layer = layer->below)
+    for (struct colfam_layer_job *job = layer->jobs; job; job = job->next)
+      doubt_job(txn, job->job, fn);
 }
 
 void colfam_spill_end(struct colfam_txn *txn) {

@@ -5,7 +5,9 @@
 ** So the state of a transaction is a stack of layers, a view and the batch written over it each. A savepoint
 ** is a place in the batch of a layer: rolling back to it drops the layers above with their runs. A layer below
 ** the top keeps of its batch what its newest savepoint needs, in memory when that is little, else as an image:
-** a layer beside the stack, with a run of its own, that takes the place of those above at a rollback.
+** a layer beside the stack, with a run of its own, that takes the place of those above at a rollback. Layers
+** between which there is no savepoint become one as soon as four of their runs are of like size, so that reads
+** ask few.
 ** Thread rule: the connection's. */
 #ifndef COLFAM_TXN_SPILL_H
 #define COLFAM_TXN_SPILL_H
@@ -17,12 +19,17 @@
 
 struct colfam_txn;
 
+/* A job that has made private files of a layer, and owns them. */
+struct colfam_layer_job {
+  struct colfam_layer_job *next;
+  struct kv_job *job;
+};
+
 struct colfam_layer {
   struct colfam_layer *below;  /* NULL: the bottom */
   struct colfam_layer *images; /* of this layer at savepoints, not on the stack */
   struct colfam_layer *next;   /* image of the same layer */
-  struct kv_job *flush;        /* of the committed log, below the first private run, or NULL */
-  struct kv_job *job;          /* has made the private run, and owns it; NULL: the bottom */
+  struct colfam_layer_job *jobs;
   struct kv_view *view;        /* what is committed and the private runs up to here */
   struct kv_batch *batch;      /* written over it */
   struct kv_batch_mark start;  /* of the empty batch */
