@@ -15,6 +15,7 @@
 #include "jobs.h"
 #include "store.h"
 #include "table.h"
+#include "txn.h"
 #include "vtab.h"
 #include "work.h"
 
@@ -72,10 +73,11 @@ static void look_at_waiting(struct task *task, const uint8_t uuid[16], struct kv
 static int take_job(struct task *task, const struct colfam_anchor *anchor, enum kv_job_kind kind,
                     char **message) {
   const struct colfam_table *table = anchor->vtab->table;
-  look_at_waiting(task, table->catalog.uuid, anchor->view, kind);
+  struct kv_view *view = table->txn ? table->txn->base : anchor->view; /* what is committed */
+  look_at_waiting(task, table->catalog.uuid, view, kind);
   if (task->waits || task->offer) return SQLITE_OK;
   struct kv_err err = {0};
-  kv_status status = colfam_offer_new(table->catalog.uuid, anchor->view, kind, &task->offer, &err);
+  kv_status status = colfam_offer_new(table->catalog.uuid, view, kind, &task->offer, &err);
   if (status != KV_OK) return colfam_error_of(message, task->table, status, &err);
   kv_job_set_step_bytes(task->offer->job, STEP_BYTES);
   return SQLITE_OK;

@@ -34,9 +34,10 @@ int colfam_work_error(struct colfam_txn *txn, kv_status status, const struct kv_
 ** jobs of a transaction are a list, the newest is the one that counts; the older ones are kept, since their
 ** rows may stand in t_cffile until the end. */
 
+/* No commit has named it. */
 static void queue_file(void *context, uint64_t id) {
   struct colfam_table *table = context;
-  colfam_reclaim_doubt(table->store, table->family, id);
+  colfam_reclaim_add(table->store, table->family, &id, 1);
 }
 
 void colfam_work_end_job(struct colfam_txn *txn, struct kv_job *job) {
