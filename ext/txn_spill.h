@@ -30,9 +30,9 @@ struct colfam_layer {
   struct colfam_layer *images; /* of this layer at savepoints, not on the stack */
   struct colfam_layer *next;   /* image of the same layer */
   struct colfam_layer_job *jobs;
-  struct kv_view *view;        /* what is committed and the private runs up to here */
-  struct kv_batch *batch;      /* written over it */
-  struct kv_batch_mark start;  /* of the empty batch */
+  struct kv_view *view;       /* what is committed and the private runs up to here */
+  struct kv_batch *batch;     /* written over it */
+  struct kv_batch_mark start; /* of the empty batch */
 };
 
 /* A place in a batch. Savepoints ascend by index and up the stack. */
