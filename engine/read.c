@@ -71,6 +71,7 @@ kv_status kv_read_runs(const struct kv_view *view, struct kv_lookup *lookup,
     if (!file) continue;
     struct kv_table *table = NULL;
     status = kv_sst_table(file, &table, err);
+    lookup->table = table;
     if (status == KV_OK) status = kv_table_get(table, lookup, mode, err);
     lookup->passed = false;
     if (is_settled(lookup, mode)) break;

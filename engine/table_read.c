@@ -432,11 +432,12 @@ bool kv_table_may_have(const struct kv_table *table, struct kv_slice key, uint64
   return kv_table_in_bounds(table, key) && kv_filter_may_contain(&table->parts.filter, hash);
 }
 
-/* By the filter alone, counted. */
-static bool may_have(const struct kv_table *table, uint64_t hash) {
+/* The same, counted. */
+static bool may_have(const struct kv_table *table, const struct kv_lookup *lookup) {
+  if (lookup->table != table && !kv_table_in_bounds(table, lookup->key)) return false;
   if (!table->parts.filter.lines) return true;
   kv_stats_add(table->stats, KV_STAT_FILTER_CHECKS, 1);
-  if (kv_filter_may_contain(&table->parts.filter, hash)) return true;
+  if (kv_filter_may_contain(&table->parts.filter, lookup->hash)) return true;
   kv_stats_add(table->stats, KV_STAT_FILTER_USEFUL, 1);
   return false;
 }
@@ -485,7 +486,7 @@ kv_status kv_table_get(struct kv_table *table, struct kv_lookup *lookup, enum kv
   lookup->apart = false;
   lookup->value = (struct kv_slice){0};
   lookup->pin = NULL;
-  if (!lookup->passed && !may_have(table, lookup->hash)) return KV_OK;
+  if (!lookup->passed && !may_have(table, lookup)) return KV_OK;
   uint32_t block = kv_table_block_of(table, lookup);
   struct kv_cache_entry *entry = kv_table_cached(table, block);
   if (!entry) lookup->missed = true;

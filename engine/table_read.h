@@ -72,7 +72,7 @@ enum kv_lookup_mode {
 ** lookups. On failure no pins are left. */
 kv_status kv_table_multi_get(struct kv_lookup *lookups, size_t n, enum kv_lookup_mode mode,
                              struct kv_err *err);
-/* The same for one key, whose table is given; it may be out of its bounds. */
+/* The same for one key in a table of its bounds, if it is the lookup's, else in any. */
 kv_status kv_table_get(struct kv_table *table, struct kv_lookup *lookup, enum kv_lookup_mode mode,
                        struct kv_err *err);
 

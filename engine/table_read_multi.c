@@ -14,12 +14,12 @@
 #define LOOKUP_GROUP 64
 #define OVERLAP 32
 #define SMALL_BYTES 16384 /* of work arrays that need no memory of their own */
-#define SORTED_BY_INSERTION 8
+#define SORTED_BY_INSERTION 16
 
 /* A lookup whose file may have the key. */
 struct candidate {
   struct kv_lookup *lookup;
-  uint32_t block; /* where it would be */
+  uint64_t order; /* of its file, then the block where it would be */
 };
 
 /* A block wanted by the lookups candidates[first .. first + count). */
@@ -104,48 +104,62 @@ static void filter_candidates(struct multi *multi) {
   kv_stats_add(multi->stats, KV_STAT_FILTER_USEFUL, n - kept);
 }
 
+static uint32_t block_of(const struct candidate *candidate) {
+  return (uint32_t)candidate->order;
+}
+
+/* Files in the order in which they were opened: their numbers in the cache, which do not come round. */
 static void find_blocks(struct multi *multi) {
   for (size_t i = 0; i < multi->candidate_count; i++) {
     struct candidate *candidate = &multi->candidates[i];
-    const struct kv_lookup *lookup = candidate->lookup;
-    candidate->block = kv_table_block_of(lookup->table, lookup);
+    const struct kv_table *table = candidate->lookup->table;
+    uint32_t block = kv_fences_find(&table->parts.fences, candidate->lookup->key, 0);
+    candidate->order = table->owner << 32 | block;
   }
-}
-
-/* Of one file by block; files in any order. */
-static bool is_before(const struct candidate *a, const struct candidate *b) {
-  uintptr_t left = (uintptr_t)a->lookup->table, right = (uintptr_t)b->lookup->table;
-  return left != right ? left < right : a->block < b->block;
 }
 
 static void sort_few(struct candidate *items, size_t count) {
   for (size_t i = 1; i < count; i++) {
     struct candidate item = items[i];
     size_t at = i;
-    for (; at > 0 && is_before(&item, &items[at - 1]); at--) items[at] = items[at - 1];
+    for (; at > 0 && item.order < items[at - 1].order; at--) items[at] = items[at - 1];
     items[at] = item;
   }
 }
 
-/* [0, middle) and [middle, count) of items into one order there, by way of `spare`. */
-static void merge(struct candidate *items, size_t middle, size_t count, struct candidate *spare) {
-  if (!is_before(&items[middle], &items[middle - 1])) return;
-  memcpy(spare, items, middle * sizeof *spare);
-  size_t a = 0, b = middle;
-  for (size_t to = 0; a < middle; to++)
-    items[to] = b < count && is_before(&items[b], &spare[a]) ? items[b++] : spare[a++];
+/* By one byte of the order, of which `counts` says how often it has each value. */
+static void distribute(const struct candidate *from, size_t count, unsigned shift,
+                       uint32_t counts[256], struct candidate *into) {
+  uint32_t start = 0;
+  for (size_t value = 0; value < 256; value++) {
+    uint32_t here = counts[value];
+    counts[value] = start;
+    start += here;
+  }
+  for (size_t i = 0; i < count; i++) into[counts[from[i].order >> shift & 0xff]++] = from[i];
 }
 
-/* The groups' memory, which is not yet in use, is the spare. */
+/* By bytes from the lowest on, those left out in which all agree. The groups' memory, which is not yet in use,
+** is the spare; so the candidates may end there and are copied back. */
 static void sort_candidates(struct multi *multi) {
-  struct candidate *items = multi->candidates, *spare = (struct candidate *)(void *)multi->groups;
+  uint32_t counts[8][256] = {{0}};
   size_t n = multi->candidate_count;
-  for (size_t i = 0; i < n; i += SORTED_BY_INSERTION)
-    sort_few(items + i, n - i < SORTED_BY_INSERTION ? n - i : SORTED_BY_INSERTION);
-  for (size_t width = SORTED_BY_INSERTION; width < n; width *= 2) {
-    for (size_t i = 0; i + width < n; i += 2 * width)
-      merge(items + i, width, n - i < 2 * width ? n - i : 2 * width, spare);
+  struct candidate *from = multi->candidates, *into = (struct candidate *)(void *)multi->groups;
+  if (n <= SORTED_BY_INSERTION) {
+    sort_few(from, n);
+    return;
   }
+  for (size_t i = 0; i < n; i++) {
+    for (unsigned byte = 0; byte < 8; byte++) counts[byte][from[i].order >> 8 * byte & 0xff]++;
+  }
+  for (unsigned byte = 0; byte < 8; byte++) {
+    if (counts[byte][from[0].order >> 8 * byte & 0xff] == n) continue;
+    distribute(from, n, 8 * byte, counts[byte], into);
+    struct candidate *done = into;
+    into = from;
+    from = done;
+  }
+  if (from != multi->candidates) memcpy(multi->candidates, from, n * sizeof *from);
 }
 
 static void group_by_block(struct multi *multi) {
@@ -153,10 +167,11 @@ static void group_by_block(struct multi *multi) {
   for (size_t i = 0; i < multi->candidate_count; i++) {
     const struct candidate *candidate = &multi->candidates[i];
     const struct kv_table *table = candidate->lookup->table;
-    if (end > multi->groups && end[-1].table == table && end[-1].block == candidate->block)
+    uint32_t block = block_of(candidate);
+    if (end > multi->groups && end[-1].table == table && end[-1].block == block)
       end[-1].count++;
     else
-      *end++ = (struct group){table, i, 1, candidate->block, NULL};
+      *end++ = (struct group){table, i, 1, block, NULL};
   }
   multi->group_count = (size_t)(end - multi->groups);
   if (!multi->group_count) return;
