@@ -7,13 +7,17 @@
 
 #define TAIL_ROWS_MAX (sizeof((struct colfam_tail *)0)->rows / sizeof(struct kv_log_row))
 
-static void take_row(sqlite3_stmt *from, struct kv_log_row *row) {
+/* The row that was stepped to; its batch is borrowed. What is not 0 is not NULL, which saves asking. */
+static int take_row(struct colfam_catalog *catalog, sqlite3_stmt *from, struct kv_log_row *row,
+                    char **message) {
   row->seq = (uint64_t)sqlite3_column_int64(from, 0);
   row->nonce = (uint64_t)sqlite3_column_int64(from, 1);
   row->gen = (uint64_t)sqlite3_column_int64(from, 2);
   row->rows = sqlite3_column_int64(from, 3);
   const void *bytes = sqlite3_column_blob(from, 4);
   row->batch = kv_slice_of(bytes, (size_t)sqlite3_column_bytes(from, 4));
+  if (row->seq && row->nonce && row->gen && row->rows && bytes) return SQLITE_OK;
+  return colfam_catalog_check_nulls(catalog, "cflog", from, message);
 }
 
 /* ---- The tail */
@@ -25,9 +29,8 @@ static int take_tail_row(struct colfam_catalog *catalog, sqlite3_stmt *from, uin
   *same = sqlite3_column_type(from, 5) == SQLITE_INTEGER &&
           (uint64_t)sqlite3_column_int64(from, 5) == seal;
   if (!*same) return SQLITE_OK;
-  int rc = colfam_catalog_check_nulls(catalog, "cflog", from, message);
+  int rc = take_row(catalog, from, row, message);
   if (rc != SQLITE_OK) return rc;
-  take_row(from, row);
   kv_buf_append(&tail->bytes, row->batch.data, row->batch.size);
   tail->count++;
   return tail->bytes.status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
@@ -109,10 +112,8 @@ static kv_status source_next(void *ctx, struct kv_log_row *row, bool *found, str
   if (!reader->open) return KV_OK;
   int rc = sqlite3_step(statement);
   if (rc == SQLITE_DONE) return KV_OK;
-  if (rc == SQLITE_ROW)
-    rc = colfam_catalog_check_nulls(reader->catalog, "cflog", statement, &reader->message);
+  if (rc == SQLITE_ROW) rc = take_row(reader->catalog, statement, row, &reader->message);
   if (rc != SQLITE_OK) return source_fail(reader, rc, err);
-  take_row(statement, row);
   *found = true;
   return KV_OK;
 }
