@@ -139,8 +139,8 @@ static void distribute(const struct candidate *from, size_t count, unsigned shif
   for (size_t i = 0; i < count; i++) into[counts[from[i].order >> shift & 0xff]++] = from[i];
 }
 
-/* By bytes from the lowest on, those left out in which all agree. The groups' memory, which is not yet in use,
-** is the spare; so the candidates may end there and are copied back. */
+/* By bytes from the lowest on, those left out in which all agree. The groups' memory, which is not yet in
+** use, is the spare; so the candidates may end there and are copied back. */
 static void sort_candidates(struct multi *multi) {
   uint32_t counts[8][256] = {{0}};
   size_t n = multi->candidate_count;
