@@ -276,6 +276,16 @@ bench-readme:
 bench-check: $(BENCH_BIN)
 	@COLFAM_BENCH=check CK_TIMEOUT_MULTIPLIER=20 bash tests/run.sh $^
 
+# Suites that hold whatever order keys are in, on tables in another one: reverse, by sort keys, by a comparator
+# (ext/orders_test.c); beside those that make such tables themselves.
+ORDERED = sql_attacks sql_backup sql_backup_left sql_backup_live sql_bulk sql_check sql_commands sql_commit_failures \
+  sql_cursors sql_integrity sql_lifetime sql_removal sql_seal sql_spill sql_threads sql_transactions sql_work
+.PHONY: check-orders
+check-orders: $(ORDERED:%=$(BUILD)/tests/%) $(patsubst %,$(BUILD)/tests/%,sql_orders test_custom test_engine)
+	@bash tests/run.sh $(patsubst %,$(BUILD)/tests/%,sql_orders test_custom test_engine)
+	@set -e; for order in reverse test-encoder test-backwards; do echo "== comparator = $$order"; \
+	  COLFAM_SO=$(COLFAM_TEST_SO) COLFAM_TEST_COMPARATOR=$$order bash tests/run.sh $(ORDERED:%=$(BUILD)/tests/%); done
+
 # Power loss, STATES of it more, over all journal modes and synchronous settings; goes on where it was stopped.
 check-power: $(BUILD)/tests/crash_power
 	@bash tests/slices.sh power $(STATES)

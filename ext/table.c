@@ -9,6 +9,7 @@
 
 #include "drop.h"
 #include "error.h"
+#include "orders.h"
 #include "reclaim.h"
 #include "txn.h"
 
@@ -352,6 +353,15 @@ static int find_or_make(struct colfam_vtab *vtab, struct colfam_table **table, c
   return rc;
 }
 
+/* A comparator is for those who have the schema: without it, the table is left to them. */
+static bool compares_bytes(const struct colfam_options *options) {
+  if (colfam_options_are_native(options)) return true;
+  struct kv_custom *custom = colfam_order_find(options->comparator);
+  bool encodes = custom && kv_custom_encoder(custom);
+  kv_custom_unref(custom);
+  return encodes;
+}
+
 /* Gives a known table the name found, or makes it; takes the catalog over when it needs it. */
 static int settle_found(struct colfam_conn *conn, struct colfam_catalog *found,
                         struct colfam_table **table, char **message) {
@@ -362,9 +372,7 @@ static int settle_found(struct colfam_conn *conn, struct colfam_catalog *found,
   }
   struct colfam_meta meta;
   int rc = colfam_catalog_read_meta(found, &meta, message);
-  /* Only whoever has the schema knows a registered order: then it is left to those. */
-  bool known = colfam_options_are_native(&meta.options);
-  if (rc != SQLITE_OK || !known) return rc;
+  if (rc != SQLITE_OK || !compares_bytes(&meta.options)) return rc;
   rc = new_table(conn, found, &meta.options, NULL, table, message);
   if (rc == SQLITE_OK) memset(found, 0, sizeof *found);
   return rc;
