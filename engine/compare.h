@@ -1,9 +1,9 @@
-/* The order of keys. Without a comparator (NULL) keys are in memcmp order, which costs no call; a comparator
-** is what a family was given instead (kv_family_config), one for all its life.
-** Contract of `compare`: a total order, the same for ever, 0 for equal bytes and for nothing else: filters, hash
-** indexes and merges know keys by their bytes. An order that breaks it gives wrong or missing rows or reports
-** of damage, never a read outside the keys or a loop without end.
-** Thread rule: any thread, also several at once; `compare` runs below locks of the engine. */
+/* The order of keys. Without a comparator (NULL) keys are in memcmp order, which costs no call; a
+** comparator is what a family was given instead (kv_family_config), one for all its life. Contract of
+** `compare`: a total order, the same for ever, 0 for equal bytes and for nothing else: filters, hash
+** indexes and merges know keys by their bytes. An order that breaks it gives wrong or missing rows or
+** reports of damage, never a read outside the keys or a loop without end. Thread rule: any thread, also
+** several at once; `compare` runs below locks of the engine. */
 #ifndef KV_COMPARE_H
 #define KV_COMPARE_H
 

@@ -26,8 +26,8 @@ struct kv_copy;
 /* Touches no file. */
 kv_status kv_copy_new(const struct kv_copy_config *config, struct kv_copy **copy,
                       struct kv_err *err);
-/* One more file to copy, of the table `uuid`, whose keys are in the comparator's order; info is copied, and the
-** comparator (NULL: bytewise) gets a reference. Before the first step. */
+/* One more file to copy, of the table `uuid`, whose keys are in the comparator's order; info is copied,
+** and the comparator (NULL: bytewise) gets a reference. Before the first step. */
 kv_status kv_copy_add(struct kv_copy *copy, const uint8_t uuid[16], const struct kv_file_info *info,
                       const struct kv_comparator *comparator, struct kv_err *err);
 /* A bounded piece of work (about 1 MiB). *done when all files are written, synced, read back and found to be

@@ -1,12 +1,12 @@
 /* See custom.h.
 **
-** A thread that needs something of its own for an order, a context or buffers, has a *seat* there: found in the
-** thread's list of seats, which one pointer a thread leads to (env.h), and made when it is first needed. A seat
-** goes with its thread; its context is closed earlier when the order ends. When there is no memory for a seat
-** or a copy, the call is made without: no comparison can fail.
+** A thread that needs something of its own for an order, a context or buffers, has a *seat* there: found
+** in the thread's list of seats, which one pointer a thread leads to (env.h), and made when it is first
+** needed. A seat goes with its thread; its context is closed earlier when the order ends. When there is
+** no memory for a seat or a copy, the call is made without: no comparison can fail.
 **
-** Locks: `turn` is held during a call that is serialised, `lock` for work on the list of seats; neither while the
-** other is taken. */
+** Locks: `turn` is held during a call that is serialised, `lock` for work on the list of seats; neither
+** while the other is taken. */
 #include "custom.h"
 
 #include <string.h>

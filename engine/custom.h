@@ -1,12 +1,13 @@
 /* An order of keys that an application's function makes, in one of two forms:
 **
-** - a *sort-key encoder* is called once for each key that is looked for or written (key.h, kv_key_part): what it
-**   makes of a text or blob stands in the key, and keys are in memcmp order. Bytes that it makes alike are one key.
-** - a *comparator* is called for each comparison of two keys. What it calls equal and is not is ordered by memcmp:
-**   no two keys are ever taken for one.
+** - a *sort-key encoder* is called once for each key that is looked for or written (key.h, kv_key_part):
+**   what it makes of a text or blob stands in the key, and keys are in memcmp order. Bytes that it makes
+**   alike are one key.
+** - a *comparator* is called for each comparison of two keys. What it calls equal and is not is ordered
+**   by memcmp: no two keys are ever taken for one.
 **
-** The function is called on any thread, as `threads` says, below locks of the engine: it must not call back.
-** Thread rule: any thread. */
+** The function is called on any thread, as `threads` says, below locks of the engine: it must not call
+** back. Thread rule: any thread. */
 #ifndef KV_CUSTOM_H
 #define KV_CUSTOM_H
 
@@ -27,7 +28,8 @@ enum kv_custom_threads {
 struct kv_custom_config {
   const char *name; /* copied */
   void *context;
-  /* One of the two. Sizes are at most KV_KEY_BYTES_MAX. <0, 0, >0: a total order of keys, the same for ever. */
+  /* One of the two. Sizes are at most KV_KEY_BYTES_MAX. <0, 0, >0: a total order of keys, the same for
+  ** ever. */
   int (*compare)(void *context, const void *a, int a_size, const void *b, int b_size);
   /* Writes the sort key when it has room and returns its size; is called again with as much room when it was
   ** too little. Negative: no memory. The same result for the same bytes, for ever. */
@@ -36,8 +38,8 @@ struct kv_custom_config {
   /* EACH: makes the context of a thread when it first needs it, and ends it with the thread or the order. */
   void *(*open)(void *context);
   void (*close)(void *thread_context);
-  /* A comparator gets copies that it may write to: in buffers that are used again, of copy_bytes each; of longer
-  ** keys in memory of their own. */
+  /* A comparator gets copies that it may write to: in buffers that are used again, of copy_bytes each;
+  ** of longer keys in memory of their own. */
   bool copies;
   int copy_bytes;
   void (*free)(void *context); /* when nobody uses the order any more; NULL is allowed */
@@ -63,8 +65,9 @@ int kv_custom_call(struct kv_custom *custom, struct kv_slice a, struct kv_slice 
 /* What the function of a comparator is given of two keys. */
 enum kv_custom_view {
   KV_CUSTOM_KEYS, /* the keys' bytes */
-  KV_CUSTOM_CONTENT, /* keys of one ascending column (FORMAT.md, Keys): the bytes of two texts or two blobs; other
-                        keys are in memcmp order without it */
+  /* Keys of one ascending column (FORMAT.md, Keys): the bytes of two texts or two blobs; other keys are in
+  ** memcmp order without it. */
+  KV_CUSTOM_CONTENT
 };
 /* One reference for the caller, and a use of the custom order. */
 kv_status kv_custom_comparator(struct kv_custom *custom, enum kv_custom_view view, bool descending,

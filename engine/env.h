@@ -179,8 +179,8 @@ struct kv_thread;
 kv_status kv_thread_start(const char *name, void (*run)(void *context), void *context,
                           struct kv_thread **thread, struct kv_err *err);
 void kv_thread_join(struct kv_thread *thread);
-/* One pointer a thread, for custom.c; NULL until set. `leave` is called with it when the thread ends and it is
-** not NULL then. False when there is no room for it. */
+/* One pointer a thread, for custom.c; NULL until set. `leave` is called with it when the thread ends and
+** it is not NULL then. False when there is no room for it. */
 void *kv_thread_value(void);
 bool kv_thread_set_value(void *value, void (*leave)(void *value));
 /* For all later forks of the process: called before it, and after it on either side. */

@@ -30,8 +30,8 @@ typedef enum kv_collation {
   KV_RTRIM   /* without spaces at the end */
 } kv_collation;
 
-/* What stands in a key for a text or blob: its sort key, an application's (custom.h). Returns its size and, when
-** that is at most `room`, has written it; negative when memory is out. */
+/* What stands in a key for a text or blob: its sort key, an application's (custom.h). Returns its size
+** and, when that is at most `room`, has written it; negative when memory is out. */
 struct kv_encoder {
   int (*encode)(const struct kv_encoder *self, struct kv_slice bytes, void *into, int room);
 };
@@ -51,11 +51,10 @@ struct kv_key_part {
 void kv_key_append(struct kv_buf *key, struct kv_key_part part, const struct kv_datum *value);
 
 /* Reads one column from *key and moves *key behind it. A number that fits int64 comes back as
-** KV_INTEGER, else KV_REAL, a text folded, and of an encoder's column the sort keys: what the bytes lose is kept
-** by the row. Text and blobs are
-** borrowed from the key when possible, else copied into `scratch` (cleared by the caller; grows, earlier
-** results into the same scratch move: decode one column at a time or use one scratch a column).
-** KV_CORRUPT when the bytes are no key. */
+** KV_INTEGER, else KV_REAL, a text folded, and of an encoder's column the sort keys: what the bytes lose
+** is kept by the row. Text and blobs are borrowed from the key when possible, else copied into `scratch`
+** (cleared by the caller; grows, earlier results into the same scratch move: decode one column at a time
+** or use one scratch a column). KV_CORRUPT when the bytes are no key. */
 kv_status kv_key_decode(struct kv_slice *key, struct kv_key_part part, struct kv_buf *scratch,
                         struct kv_datum *value, struct kv_err *err);
 

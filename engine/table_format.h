@@ -87,8 +87,8 @@ struct kv_fences {
   uint64_t *prefixes; /* kv_prefix64 of the first keys without their shared front; owned */
   const uint8_t *offsets, *sizes, *key_ends, *keys;
 };
-/* From a zeroed struct, but for its comparator. The blocks must fill the file from 0 to data_end and their first keys ascend, from smallest and up to
-** largest. KV_CORRUPT, KV_NOMEM. */
+/* From a zeroed struct, but for its comparator. The blocks must fill the file from 0 to data_end and
+** their first keys ascend, from smallest and up to largest. KV_CORRUPT, KV_NOMEM. */
 kv_status kv_fences_init(struct kv_fences *fences, struct kv_slice bytes, uint64_t data_end,
                          struct kv_slice smallest, struct kv_slice largest, struct kv_err *err);
 void kv_fences_release(struct kv_fences *fences);
@@ -119,8 +119,8 @@ struct kv_table_properties {
 };
 kv_status kv_properties_append(struct kv_buf *out, const struct kv_table_properties *properties,
                                struct kv_err *err);
-/* Slices are borrowed from bytes. KV_VERSION when the file uses what this program lacks, or is in another order
-** than the comparator's. */
+/* Slices are borrowed from bytes. KV_VERSION when the file uses what this program lacks, or is in
+** another order than the comparator's. */
 kv_status kv_properties_parse(struct kv_table_properties *properties,
                               const struct kv_comparator *comparator, struct kv_slice bytes,
                               struct kv_err *err);

@@ -1,5 +1,5 @@
-/* See orders.h. The list hangs below the process's one lock (store.h); an order that is off it and has no use but
-** the list's own cannot get one, so that it ends here. */
+/* See orders.h. The list hangs below the process's one lock (store.h); an order that is off it and has
+** no use but the list's own cannot get one, so that it ends here. */
 #include "orders.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* The orders of keys that programs have registered (colfam.h), by name: one list a process, as connections share
-** families and background work has none. An order is in use while a schema or a family refers to it. Thread
-** rule: any thread. */
+/* The orders of keys that programs have registered (colfam.h), by name: one list a process, as
+** connections share families and background work has none. An order is in use while a schema or a family
+** refers to it. Thread rule: any thread. */
 #ifndef COLFAM_ORDERS_H
 #define COLFAM_ORDERS_H
 

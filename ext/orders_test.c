@@ -1,6 +1,6 @@
-/* See orders_test.h. `test-encoder` turns the bits of each byte round and loses nothing; `test-folding` loses the
-** case of ASCII letters; `test-backwards` compares from the last byte on, longer keys of equal ends behind. Thread
-** rule: any thread. */
+/* See orders_test.h. `test-encoder` turns the bits of each byte round and loses nothing; `test-folding`
+** loses the case of ASCII letters; `test-backwards` compares from the last byte on, longer keys of equal
+** ends behind. Thread rule: any thread. */
 #include "orders_test.h"
 
 #ifdef COLFAM_TEST

@@ -1,5 +1,5 @@
-/* Orders that the test build knows without a program that registers them, and the order that tables have there
-** when CREATE names none: COLFAM_TEST_COMPARATOR. Nothing at all in production builds. */
+/* Orders that the test build knows without a program that registers them, and the order that tables have
+** there when CREATE names none: COLFAM_TEST_COMPARATOR. Nothing at all in production builds. */
 #ifndef COLFAM_ORDERS_TEST_H
 #define COLFAM_ORDERS_TEST_H
 

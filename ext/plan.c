@@ -179,8 +179,8 @@ static int find_bound(const struct colfam_planner *planner, int position, int op
   return -1;
 }
 
-/* Sort keys stand for texts and blobs in an order that bounds do not speak of; of what is a number for the most
-** part, the bounds that are numbers still hold (ranges.c). */
+/* Sort keys stand for texts and blobs in an order that bounds do not speak of; of what is a number for
+** the most part, the bounds that are numbers still hold (ranges.c). */
 static bool can_be_bounded(const struct colfam_planner *planner, int position) {
   return planner->order == COLFAM_ORDER_NATIVE || colfam_planner_is_numeric(planner, position);
 }

@@ -1,5 +1,5 @@
-/* Sorting by a comparison that has a context and may be wrong: no order that it makes up leads out of the items,
-** which qsort does not promise. */
+/* Sorting by a comparison that has a context and may be wrong: no order that it makes up leads out of
+** the items, which qsort does not promise. */
 #ifndef COLFAM_SORT_H
 #define COLFAM_SORT_H
 

@@ -38,8 +38,8 @@ const char *colfam_store_dir(const struct colfam_store *store);
 const char *colfam_store_path(const struct colfam_store *store);
 
 /* The family of a table, made when the process has none; one reference for the caller, given back with
-** colfam_store_drop_family. options are set on it; the comparator (NULL: bytewise) is that of the first caller,
-** with a reference. */
+** colfam_store_drop_family. options are set on it; the comparator (NULL: bytewise) is that of the first
+** caller, with a reference. */
 int colfam_store_family(struct colfam_store *store, const uint8_t uuid[16],
                         const struct kv_options *options, const struct kv_comparator *comparator,
                         struct kv_family **family, char **message);

@@ -1,6 +1,6 @@
-/* B5, the engine alone: each order of keys in each way to call its function, by 1, 2 and 8 threads. A put goes into
-** a batch of the thread's own, which is then walked in order as a flush does; a get reads the view that all threads
-** share, out of cached blocks. Nanoseconds, keys of 16 bytes in memory. */
+/* B5, the engine alone: each order of keys in each way to call its function, by 1, 2 and 8 threads. A
+** put goes into a batch of the thread's own, which is then walked in order as a flush does; a get reads
+** the view that all threads share, out of cached blocks. Nanoseconds, keys of 16 bytes in memory. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

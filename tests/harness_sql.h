@@ -45,8 +45,8 @@ void sql_fails(sqlite3 *db, const char *sql, int code, const char *text);
 /* The rows: joined by '\n', columns by '|', NULL as NULL, blobs as x'..', all else as SQLite's text.
 ** The caller frees with sqlite3_free. */
 char *sql_query(sqlite3 *db, const char *sql);
-/* In tables of another order, with $COLFAM_TEST_COMPARATOR (make check-orders), rows come in another order when no
-** ORDER BY says which. */
+/* In tables of another order, with $COLFAM_TEST_COMPARATOR (make check-orders), rows come in another
+** order when no ORDER BY says which. */
 bool sql_keeps_order(const char *sql);
 /* Sorts the lines of such an answer, in place. */
 void sql_settle_order(const char *sql, char *rows);

@@ -1,6 +1,7 @@
-/* Tables in another order than the bytewise one: reverse, by a registered sort-key encoder, by a registered
-** comparator. Whatever the order, each statement gives the rows of an ordinary table; without ORDER BY they come
-** in the table's own order. And what registering, opening without and unregistering say. */
+/* Tables in another order than the bytewise one: reverse, by a registered sort-key encoder, by a
+** registered comparator. Whatever the order, each statement gives the rows of an ordinary table; without
+** ORDER BY they come in the table's own order. And what registering, opening without and unregistering
+** say. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -502,10 +503,11 @@ START_TEST(check_order_says_what_contradicts_what) {
   const struct colfam_api *api = orders_api(db);
   struct harness_random random;
   harness_seed(&random, 3);
+  static const char letters[] = "ABCdefabcDEFabcdefghij";
   struct colfam_value values[20];
   for (int i = 0; i < 20; i++)
-    values[i] = (struct colfam_value){
-        .type = SQLITE_TEXT, .bytes = "ABCdefabcDEFabcdefghij" + i % 10, .size = i % 7};
+    values[i] =
+        (struct colfam_value){.type = SQLITE_TEXT, .bytes = &letters[i % 10], .size = i % 7};
   ck_assert_int_eq(api->check_order(api, "turned", values, 20, NULL), SQLITE_OK);
   ck_assert_int_eq(api->check_order(api, "folded", values, 20, NULL), SQLITE_OK);
   ck_assert_int_eq(api->check_order(api, "backwards", values, 20, NULL), SQLITE_OK);

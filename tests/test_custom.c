@@ -1,5 +1,5 @@
-/* Orders that an application's function makes: how it is called in each mode, by several threads too, what becomes
-** of contexts and copies, and sort keys in keys. */
+/* Orders that an application's function makes: how it is called in each mode, by several threads too,
+** what becomes of contexts and copies, and sort keys in keys. */
 #include "custom.h"
 
 #include <pthread.h>
