@@ -1,8 +1,8 @@
 /* Entries and a hash index from key to newest entry: the common core of batch and memtable. An entry is one
 ** put or delete, written once; its place (places.h) is its name and its age. The index leads from a key to
-** its newest entry, `older` from there to the one that it replaced. A rollback undoes the pushes since a mark.
-** Thread rule: the owner locks. Only kv_entries_at, of a place that a find or an order has given, may run
-** beside a push: what it reads never moves or changes. */
+** its newest entry, `older` from there to the one that it replaced. A rollback undoes the pushes since a
+** mark. Thread rule: the owner locks. Only kv_entries_at, of a place that a find or an order has given, may
+** run beside a push: what it reads never moves or changes. */
 #ifndef KV_ENTRIES_H
 #define KV_ENTRIES_H
 

@@ -337,8 +337,8 @@ kv_status kv_log_read(struct kv_log *log, const struct kv_log_state *state,
 
 /* ---- Own commits */
 
-/* The state after an own commit, or KV_MISUSE. One that is in files wholly may have left numbers out, those of
-** runs that its transaction had before. */
+/* The state after an own commit, or KV_MISUSE. One that is in files wholly may have left numbers out, those
+** of runs that its transaction had before. */
 static kv_status advanced_state(const struct kv_log_window *base, const struct kv_log_row *row,
                                 uint64_t flushed_seq, uint64_t flushed_nonce,
                                 struct kv_log_state *state, struct kv_err *err) {

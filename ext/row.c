@@ -10,7 +10,8 @@
 ** Fix-ups say what the key lost, two bits for each key column in key order, from the low bits of the first
 ** byte on, zero bytes at the end left out: 0 as the key decodes, 1 a real although the key decodes to an
 ** integer, 2 the real -0.0, 3 a text that the key has folded, or a text or blob that has a sort key
-** there: it is behind the value columns. So each row has one encoding. A rowid table's rowid is in the key only. Any thread. */
+** there: it is behind the value columns. So each row has one encoding. A rowid table's rowid is in the key
+** only. Any thread. */
 #include "row.h"
 
 #include <math.h>

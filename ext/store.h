@@ -20,8 +20,8 @@ int colfam_store_refuse(sqlite3 *db, const char *database, char **message);
 ** with the *file given here. */
 int colfam_store_open(sqlite3 *db, const char *database, struct colfam_store **store,
                       const void **file);
-/* Ends the work of the background when the caller's use of the store is the last one: no job names a file then.
-** Whether it is. */
+/* Ends the work of the background when the caller's use of the store is the last one: no job names a file
+** then. Whether it is. */
 bool colfam_store_settle(struct colfam_store *store);
 /* The last user's leaving frees the work that waits (jobs.h). A store of a file with removals waiting
 ** outlives its last user: the next connection goes on. */

@@ -244,7 +244,8 @@ void colfam_spill_rollback(struct colfam_txn *txn, struct colfam_savepoint *to) 
 
 /* ---- Spilling */
 
-/* What savepoints need of a layer that has got another one above it. What cannot be written stays in memory. */
+/* What savepoints need of a layer that has got another one above it. What cannot be written stays in memory.
+** */
 static void save_images(struct colfam_txn *txn, struct colfam_layer *layer) {
   struct colfam_savepoint *newest;
   size_t kept = KEPT(colfam_batch_bytes());

@@ -1,14 +1,13 @@
 /* Transactions that are larger than a batch may be (colfam_config('batch_bytes')). What has been written so
-** far goes into a run of files that only this transaction names, and an empty batch goes on. All reads see the
-** batch, then the view that has these private runs in front of the committed files.
+** far goes into a run of files that only this transaction names, and an empty batch goes on. All reads see
+** the batch, then the view that has these private runs in front of the committed files.
 **
 ** So the state of a transaction is a stack of layers, a view and the batch written over it each. A savepoint
-** is a place in the batch of a layer: rolling back to it drops the layers above with their runs. A layer below
-** the top keeps of its batch what its newest savepoint needs, in memory when that is little, else as an image:
-** a layer beside the stack, with a run of its own, that takes the place of those above at a rollback. Layers
-** between which there is no savepoint become one as soon as four of their runs are of like size, so that reads
-** ask few.
-** Thread rule: the connection's. */
+** is a place in the batch of a layer: rolling back to it drops the layers above with their runs. A layer
+** below the top keeps of its batch what its newest savepoint needs, in memory when that is little, else as
+** an image: a layer beside the stack, with a run of its own, that takes the place of those above at a
+** rollback. Layers between which there is no savepoint become one as soon as four of their runs are of like
+** size, so that reads ask few. Thread rule: the connection's. */
 #ifndef COLFAM_TXN_SPILL_H
 #define COLFAM_TXN_SPILL_H
 

@@ -4,10 +4,10 @@
 ** a pipe when COMMIT has returned, and dies by SIGKILL at the nth arrival. The parent opens the database
 ** afterwards: both tables have the same rows, of a prefix of the transactions that lacks none acknowledged
 ** and has at most one more; colfam_check finds nothing; every file that the manifest names is there; one more
-** commit works, and sweeps what the dead have left: the directory holds the files named and nothing else. Every
-** other child has batches so small that a large transaction spills.
-** Then the next child goes on with the same database. Each point is hit HITS times in WAL and as often in
-** DELETE mode; a run that ends without its death fails. */
+** commit works, and sweeps what the dead have left: the directory holds the files named and nothing else.
+** Every other child has batches so small that a large transaction spills. Then the next child goes on with
+** the same database. Each point is hit HITS times in WAL and as often in DELETE mode; a run that ends
+** without its death fails. */
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* Memory while a table grows to many times what it may keep in memory: loading it in small commits, or in one
-** transaction, merging all of it by command, and reading it through take a bounded amount, with the thread and
-** without. COLFAM_ROWS is how many rows the one transaction has. What the
-** process took at most is the operating system's word (VmHWM); sanitizers keep memory of their own, so there
-** only the rows count. And the log in the database file stays as small beside a table that nobody writes. */
+** transaction, merging all of it by command, and reading it through take a bounded amount, with the thread
+** and without. COLFAM_ROWS is how many rows the one transaction has. What the process took at most is the
+** operating system's word (VmHWM); sanitizers keep memory of their own, so there only the rows count. And
+** the log in the database file stays as small beside a table that nobody writes. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* Transactions larger than batch_bytes: what has been written goes into files that only the transaction names.
-** Reads see all of it, every rollback takes it back, a commit makes it one run; nothing is left behind. */
+/* Transactions larger than batch_bytes: what has been written goes into files that only the transaction
+** names. Reads see all of it, every rollback takes it back, a commit makes it one run; nothing is left
+** behind. */
 #include <stdio.h>
 
 #include "harness_files.h"
