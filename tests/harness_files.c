@@ -41,3 +41,11 @@ void files_agree(sqlite3 *db, const char *table) {
   int named = check_named(db, table);
   ck_assert_int_eq(files_on_disk(sqlite3_db_filename(db, "main")), named);
 }
+
+void files_agree_when_closed(sqlite3 *db, const char *table) {
+  char path[4200];
+  snprintf(path, sizeof path, "%s", sqlite3_db_filename(db, "main"));
+  int named = check_named(db, table);
+  sql_close(db);
+  ck_assert_int_eq(files_on_disk(path), named);
+}

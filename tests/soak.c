@@ -143,8 +143,7 @@ static void finish(struct soak *soak) {
   for (int i = 0; i < 3; i++)
     sql_ok(db, "UPDATE family SET amount = amount WHERE id = 1; INSERT INTO family(family) "
                "VALUES('flush')");
-  files_agree(db, "family");
-  sql_close(db);
+  files_agree_when_closed(db, "family");
 }
 
 static void soak_for(struct soak *soak, const char *journal, long seconds) {

@@ -131,8 +131,7 @@ static void check_files(struct bank *bank) {
   struct bank_worker worker = {.bank = bank};
   bank_open(&worker);
   for (int i = 0; i < 2; i++) sql_ok(worker.db, "UPDATE family SET amount = amount WHERE id = 0");
-  files_agree(worker.db, "family");
-  sql_close(worker.db);
+  files_agree_when_closed(worker.db, "family");
 }
 
 static const char *const journals[] = {"wal", "delete", "truncate"};
