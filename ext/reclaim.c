@@ -21,8 +21,8 @@
 /* What the last xSync found. */
 enum proof { PROOF_NONE, PROOF_NOW, PROOF_WAL, PROOF_DIRECTORY, PROOF_NEXT_COMMIT };
 
-static void queue(struct colfam_store *store, struct kv_family *family, uint64_t id,
-                  bool doubtful) {
+static void queue(struct colfam_store *store, struct kv_family *family, uint64_t id, bool doubtful,
+                  bool proved) {
   struct colfam_removal *removal = sqlite3_malloc64(sizeof *removal);
   if (!removal) return;
   *removal = (struct colfam_removal){.family = kv_family_ref(family),
@@ -31,17 +31,22 @@ static void queue(struct colfam_store *store, struct kv_family *family, uint64_t
                                      .found = doubtful,
                                      .unnamed = !doubtful,
                                      .left = !doubtful || colfam_is_mutant("sweep-age"),
+                                     .proved = proved,
                                      .wal_frames = -1};
   colfam_store_give_removal(store, removal);
 }
 
 void colfam_reclaim_add(struct colfam_store *store, struct kv_family *family, const uint64_t *ids,
                         size_t count) {
-  for (size_t i = 0; i < count; i++) queue(store, family, ids[i], false);
+  for (size_t i = 0; i < count; i++) queue(store, family, ids[i], false, false);
 }
 
 void colfam_reclaim_doubt(struct colfam_store *store, struct kv_family *family, uint64_t id) {
-  queue(store, family, id, true);
+  queue(store, family, id, true, false);
+}
+
+void colfam_reclaim_unnamed(struct colfam_store *store, struct kv_family *family, uint64_t id) {
+  queue(store, family, id, false, true);
 }
 
 /* For tests: this proof, or none, is asked for. */

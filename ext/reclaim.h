@@ -17,6 +17,10 @@ void colfam_reclaim_add(struct colfam_store *store, struct kv_family *family, co
 /* Queues a file of which is not known whether a t_cffile names it: the next xSync sees. */
 void colfam_reclaim_doubt(struct colfam_store *store, struct kv_family *family, uint64_t id);
 
+/* Queues a file that no commit has named and that only a view of this process keeps: there is nothing to
+** prove. */
+void colfam_reclaim_unnamed(struct colfam_store *store, struct kv_family *family, uint64_t id);
+
 /* Inside xSync: remembers journal mode, locking mode and synchronous, which decide what a commit proves, and
 ** lets go of removals whose files some t_cffile of the database names (again). */
 int colfam_reclaim_note_journal(struct colfam_table *table, char **message);

@@ -37,7 +37,7 @@ int colfam_work_error(struct colfam_txn *txn, kv_status status, const struct kv_
 /* No commit has named it. */
 static void queue_file(void *context, uint64_t id) {
   struct colfam_table *table = context;
-  colfam_reclaim_add(table->store, table->family, &id, 1);
+  colfam_reclaim_unnamed(table->store, table->family, id);
 }
 
 void colfam_work_end_job(struct colfam_txn *txn, struct kv_job *job) {

@@ -150,6 +150,27 @@ START_TEST(rollback_leaves_nothing) {
 END_TEST
 
 /* A savepoint somewhere in a batch, then batches more; back to it, and again with other rows. */
+/* What a cursor still reads when it is to go needs no later commit, since none has named it. */
+START_TEST(rollback_under_a_cursor_leaves_nothing) {
+  sql_ok(a, "BEGIN");
+  insert_rows(0, 3000, 7919, 100);
+  sqlite3_stmt *cursor;
+  ck_assert_int_eq(sqlite3_prepare_v2(a, "SELECT k FROM t ORDER BY k", -1, &cursor, NULL),
+                   SQLITE_OK);
+  ck_assert_int_eq(sqlite3_step(cursor), SQLITE_ROW);
+  sql_ok(a, "ROLLBACK");
+  int rows = 1;
+  while (sqlite3_step(cursor) == SQLITE_ROW) rows++;
+  ck_assert_int_eq(rows, 3000);
+  ck_assert_int_eq(sqlite3_finalize(cursor), SQLITE_OK);
+  sql_close(b);
+  sql_close(a);
+  ck_assert_int_eq(files_on_disk(sql_path("app.db")), 0);
+  a = twins_connect();
+  b = twins_connect();
+}
+END_TEST
+
 START_TEST(savepoint_between_spills) {
   for (int rows = 0; rows <= 500; rows += 50) {
     sql_ok(a, "BEGIN");
@@ -346,6 +367,7 @@ static void add_case(Suite *suite, const char *name, void (*setup)(void)) {
   tcase_add_test(tests, rows_in_order_are_written_once);
   tcase_add_test(tests, rows_all_over_the_place_become_one_run);
   tcase_add_test(tests, rollback_leaves_nothing);
+  tcase_add_test(tests, rollback_under_a_cursor_leaves_nothing);
   tcase_add_test(tests, savepoint_between_spills);
   tcase_add_test(tests, nested_savepoints);
   tcase_add_test(tests, small_statements_make_no_small_files);
