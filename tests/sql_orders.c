@@ -464,8 +464,10 @@ static int encode_too_much(void *context, const void *bytes, int size, void *int
 START_TEST(a_comparator_that_makes_no_sense_ends_each_statement) {
   static struct harness_random random;
   harness_seed(&random, 7);
-  orders_register(db, &(struct colfam_order){
-                          .name = "random", .context = &random, .compare = compare_at_random});
+  orders_register(db, &(struct colfam_order){.name = "random",
+                                             .context = &random,
+                                             .compare = compare_at_random,
+                                             .threads = COLFAM_THREADS_MUTEX});
   sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k TEXT PRIMARY KEY, v, comparator = random, "
              "memtable_bytes = 16384)");
   static const char *const statements[] = {
@@ -511,8 +513,10 @@ START_TEST(check_order_says_what_contradicts_what) {
   ck_assert_int_eq(api->check_order(api, "turned", values, 20, NULL), SQLITE_OK);
   ck_assert_int_eq(api->check_order(api, "folded", values, 20, NULL), SQLITE_OK);
   ck_assert_int_eq(api->check_order(api, "backwards", values, 20, NULL), SQLITE_OK);
-  orders_register(db, &(struct colfam_order){
-                          .name = "random", .context = &random, .compare = compare_at_random});
+  orders_register(db, &(struct colfam_order){.name = "random",
+                                             .context = &random,
+                                             .compare = compare_at_random,
+                                             .threads = COLFAM_THREADS_MUTEX});
   char *text = NULL;
   ck_assert_int_eq(api->check_order(api, "random", values, 20, &text), SQLITE_CONSTRAINT);
   ck_assert_msg(strstr(text, "value") != NULL, "%s", text);
