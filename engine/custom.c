@@ -97,7 +97,7 @@ static kv_status init(struct kv_custom *custom, const struct kv_custom_config *c
                       struct kv_err *err) {
   bool serial = config->threads == KV_CUSTOM_MUTEX || config->threads == KV_CUSTOM_ADAPTIVE;
   custom->config = *config;
-  strcpy(custom->name, config->name);
+  memcpy(custom->name, config->name, strlen(config->name) + 1);
   custom->config.name = custom->name;
   custom->encoder.encode = encode;
   custom->uses = custom->memory = 1;

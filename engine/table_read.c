@@ -434,7 +434,8 @@ bool kv_table_may_have(const struct kv_table *table, struct kv_slice key, uint64
 
 /* The same, counted. */
 static bool may_have(const struct kv_table *table, const struct kv_lookup *lookup) {
-  if (lookup->table != table && !kv_table_in_bounds(table, lookup->key)) return false;
+  bool is_in_bounds = lookup->table && lookup->table == table;
+  if (!is_in_bounds && !kv_table_in_bounds(table, lookup->key)) return false;
   if (!table->parts.filter.lines) return true;
   kv_stats_add(table->stats, KV_STAT_FILTER_CHECKS, 1);
   if (kv_filter_may_contain(&table->parts.filter, lookup->hash)) return true;

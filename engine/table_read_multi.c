@@ -300,8 +300,10 @@ static kv_status finish_searches(const struct multi *multi, struct overlap *over
     const struct group *group = overlap->groups[i];
     if (!status) kv_table_answer(group->table, group->entry, answer, multi->mode, lookup);
   }
-  const struct group *failed = overlap->groups[at];
-  if (status) return kv_table_fail(failed->table, failed->block, status, &inner, err);
+  if (status) {
+    const struct group *failed = overlap->groups[at];
+    return kv_table_fail(failed->table, failed->block, status, &inner, err);
+  }
   overlap->count = 0;
   return KV_OK;
 }

@@ -208,7 +208,8 @@ static void keep_name(struct colfam_vtab *vtab, const struct table_name *name, c
 static void keep_hold(struct colfam_anchor *anchor) {
   struct colfam_vtab *vtab = anchor->vtab;
   if (!anchor->hold || anchor->vtab_moves != anchor->conn->vtab_moves) return;
-  if (!vtab->kept_name || vtab->kept_hold || prepares_of(anchor->hold) != anchor->prepares) return;
+  if (!vtab || !vtab->kept_name || vtab->kept_hold || prepares_of(anchor->hold) != anchor->prepares)
+    return;
   if (sqlite3_reset(anchor->hold) != SQLITE_OK) return;
   vtab->kept_hold = anchor->hold;
   anchor->hold = NULL;
@@ -230,7 +231,7 @@ static bool take_hold(struct colfam_conn *conn, const char *text, struct colfam_
 /* Whether the resting anchor's transaction could be begun again and found nothing new. */
 static bool hold_again(struct colfam_anchor *anchor) {
   const struct colfam_conn *conn = anchor->conn;
-  if (!anchor->hold || anchor->vtab_moves != conn->vtab_moves) return false;
+  if (!anchor->hold || !conn || anchor->vtab_moves != conn->vtab_moves) return false;
   int rc = sqlite3_step(anchor->hold);
   return (rc == SQLITE_ROW || rc == SQLITE_DONE) && anchor->vtab_moves == conn->vtab_moves &&
          prepares_of(anchor->hold) == anchor->prepares;

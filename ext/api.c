@@ -329,7 +329,7 @@ static int api_multi_get_into(const struct colfam_api *api, const struct colfam_
   struct colfam_result *result;
   int at = 0;
   int rc = api_multi_get(api, requests, count, &result, message);
-  if (rc != SQLITE_OK) return rc;
+  if (rc != SQLITE_OK || !result) return rc;
   char *text = NULL;
   rc = check_into(result, into, &text);
   for (int i = 0; i < count && rc == SQLITE_OK; i++) rc = fill_rooms(result, i, &into[i], &at);

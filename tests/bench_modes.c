@@ -33,7 +33,7 @@ static void *open_own(void *context) {
 
 /* ---- Orders */
 
-#define CALLED(text) .name = text, .compare = compare_bytes, .open = open_own, .close = free
+#define CALLED(text) .name = (text), .compare = compare_bytes, .open = open_own, .close = free
 
 struct order {
   const char *name;
