@@ -27,6 +27,7 @@ struct kv_result {
   size_t owner_count;
   struct kv_answer *answers; /* one a key, in the order asked */
   size_t count;
+  bool loaded; /* no answer is a reference any more */
 };
 
 void kv_result_free(struct kv_result *result) {
@@ -180,7 +181,10 @@ kv_status kv_multi_get_many(const struct kv_request *requests, size_t n, struct 
   struct kv_answer *answers = status == KV_OK ? (*result)->answers : NULL;
   for (size_t i = 0; i < n && status == KV_OK; answers += requests[i++].count)
     status = load_values(requests[i].view, requests[i].keys, answers, requests[i].count, err);
-  if (status == KV_OK) return KV_OK;
+  if (status == KV_OK) {
+    (*result)->loaded = true;
+    return KV_OK;
+  }
   kv_result_free(*result);
   *result = NULL;
   return status;
@@ -215,7 +219,10 @@ kv_status kv_multi_get_heads(struct kv_view *view, struct kv_batch *batch,
 
 kv_status kv_result_load(struct kv_result *result, const struct kv_slice *keys,
                          struct kv_err *err) {
-  return load_values(result->owners[0].view, keys, result->answers, result->count, err);
+  if (result->loaded) return KV_OK; /* asked row by row */
+  kv_status status = load_values(result->owners[0].view, keys, result->answers, result->count, err);
+  result->loaded = status == KV_OK;
+  return status;
 }
 
 kv_status kv_multi_get_into(const struct kv_request *requests, size_t n, struct kv_room *rooms,

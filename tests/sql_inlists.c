@@ -2,6 +2,7 @@
 ** ordinary table, by one multi-get, whose counters tell what it touched. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "harness_sql.h"
 
@@ -254,6 +255,32 @@ START_TEST(list_of_absent_keys_reads_almost_no_block) {
   sql_rows(db, "SELECT count(*) FROM t WHERE k IN (SELECT i FROM absent)", "0");
   ck_assert_int_ge(stat("filter_useful") - useful, 950);
   ck_assert_int_le(stat("multi_get_blocks") - blocks, 50);
+}
+END_TEST
+
+/* In seconds of this thread's processor time. */
+static double seconds_for_lists(int lists, int size) {
+  struct timespec begin, end;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+  for (int i = 0; i < lists; i++)
+    sql_okf(db,
+            "SELECT v FROM t WHERE k IN (SELECT value FROM json_each((SELECT json_group_array(k)"
+            " FROM o WHERE k BETWEEN %d AND %d)))",
+            i * size, i * size + size - 1);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+  return (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
+}
+
+/* Work for each row that grows with the list would make one of these about 100 times the other. */
+START_TEST(rows_of_a_long_list_cost_what_they_do_in_short_ones) {
+  sql_ok(db, "CREATE TABLE o(k INTEGER PRIMARY KEY);"
+             "CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, v);"
+             "WITH RECURSIVE n(i) AS (VALUES(0) UNION ALL SELECT i + 1 FROM n LIMIT 100000)"
+             "INSERT INTO o SELECT i FROM n; INSERT INTO t SELECT k, 'v' FROM o;"
+             "INSERT INTO t(t) VALUES('flush')");
+  double short_lists = seconds_for_lists(400, 250), long_list = seconds_for_lists(1, 100000);
+  ck_assert_msg(long_list < 10 * short_lists, "%f s in one list, %f s in 400", long_list,
+                short_lists);
 }
 END_TEST
 
@@ -523,6 +550,11 @@ static Suite *suite(void) {
   tcase_add_test(tc, lists_behind_more_terms_than_are_told_apart);
   tcase_add_test(tc, lists_that_write_the_table_they_read);
   suite_add_tcase(s, tc);
+  TCase *costs = tcase_create("costs");
+  tcase_add_checked_fixture(costs, open_database, close_database);
+  tcase_set_timeout(costs, 30);
+  tcase_add_test(costs, rows_of_a_long_list_cost_what_they_do_in_short_ones);
+  suite_add_tcase(s, costs);
   return s;
 }
 
