@@ -203,7 +203,7 @@ check-tsan:
 	  ONLY="$(or $(ONLY),$(TSAN_BIN))"
 
 VALGRIND_BIN = $(filter $(if $(QUICK),core_api core_error core_host embed_static fuzz_% test_buf test_key test_log \
-  test_merge test_table_format,%),$(notdir $(UNIT_BIN) $(CORE_BIN)))
+  test_merge test_order test_places test_stream test_table_format test_uncounted,%),$(notdir $(UNIT_BIN) $(CORE_BIN)))
 check-valgrind:
 	@bash tests/deps.sh valgrind
 	@LIMIT=3000 CK_TIMEOUT_MULTIPLIER=100 COLFAM_WRAP="valgrind -q --error-exitcode=9 --leak-check=full \
