@@ -255,6 +255,32 @@ START_TEST(damage_of_a_value_leaves_its_key) {
 }
 END_TEST
 
+/* ---- Beside the background thread */
+
+static void setup_threads(void) {
+  sql_use_threads(1);
+  setup();
+}
+
+static void teardown_threads(void) {
+  sql_close(db); /* a merge that is under way ends here */
+  sql_use_threads(0);
+  db = sql_open(sql_path("apart.db"));
+  teardown();
+}
+
+START_TEST(values_are_read_while_they_are_moved) {
+  for (int round = 0; round < 16; round++) {
+    fill(round * 10, round * 10 + 60, 1500);
+    sql_okf(db, "DELETE FROM t WHERE w %% 7 = %d; DELETE FROM o WHERE w %% 7 = %d", round % 7,
+            round % 7);
+    sql_same(db, "SELECT * FROM t ORDER BY k, n", "SELECT * FROM o ORDER BY k, n");
+    sql_same(db, "SELECT v FROM t WHERE k IN ('key 20', 'key 30', 'key 40') ORDER BY k, n",
+             "SELECT v FROM o WHERE k IN ('key 20', 'key 30', 'key 40') ORDER BY k, n");
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("values apart");
   TCase *tc = tcase_create("values apart");
@@ -270,5 +296,10 @@ int main(void) {
   tcase_add_test(tc, a_copy_has_the_values);
   tcase_add_test(tc, damage_of_a_value_leaves_its_key);
   suite_add_tcase(suite, tc);
+  TCase *beside = tcase_create("beside the background thread");
+  tcase_set_timeout(beside, 60);
+  tcase_add_checked_fixture(beside, setup_threads, teardown_threads);
+  tcase_add_test(beside, values_are_read_while_they_are_moved);
+  suite_add_tcase(suite, beside);
   return harness_run(suite);
 }
