@@ -206,7 +206,8 @@ static bool split_fences(struct kv_fences *fences, struct kv_slice bytes, uint32
   fences->offsets = kv_reader_bytes(&reader, (uint64_t)fences->count * 8).data;
   fences->sizes = kv_reader_bytes(&reader, (uint64_t)fences->count * 4).data;
   fences->key_ends = kv_reader_bytes(&reader, (uint64_t)fences->count * 4).data;
-  if (reader.failed || !fences->count || !fences->key_ends) return false;
+  bool has_all = fences->offsets && fences->sizes && fences->key_ends;
+  if (reader.failed || !fences->count || !has_all) return false;
   fences->keys = reader.pos;
   *key_bytes = (uint32_t)kv_reader_left(&reader);
   return kv_reader_left(&reader) <= KV_TABLE_RAW_BYTES_MAX;
