@@ -29,6 +29,7 @@ static const char *const sql_texts[COLFAM_SQL_COUNT] = {
         " FROM \"%w\".\"%w_cffile\"",
     [COLFAM_SQL_LAST] =
         "SELECT seq, nonce, rows FROM \"%w\".\"%w_cflog\" ORDER BY seq DESC LIMIT 1",
+    [COLFAM_SQL_OLDEST] = "SELECT seq, length(batch) FROM \"%w\".\"%w_cflog\" ORDER BY seq LIMIT 1",
     [COLFAM_SQL_ROWS] = "SELECT seq, nonce, gen, rows, batch FROM \"%w\".\"%w_cflog\""
                         " WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq",
     [COLFAM_SQL_TAIL] = "SELECT seq, nonce, gen, rows, batch, (SELECT value FROM"
@@ -38,8 +39,6 @@ static const char *const sql_texts[COLFAM_SQL_COUNT] = {
         "INSERT OR REPLACE INTO \"%w\".\"%w_cflog\"(seq, nonce, gen, rows, batch)"
         " VALUES(?1, ?2, ?3, ?4, ?5)",
     [COLFAM_SQL_LOG_DELETE] = "DELETE FROM \"%w\".\"%w_cflog\" WHERE seq = ?1",
-    [COLFAM_SQL_LOG_TRIM] = "DELETE FROM \"%w\".\"%w_cflog\" WHERE seq = (SELECT min(seq) FROM"
-                            " \"%w\".\"%w_cflog\") AND seq <= ?1 RETURNING length(batch)",
     [COLFAM_SQL_FILE_PUT] = "INSERT OR REPLACE INTO \"%w\".\"%w_cffile\"(id, level, seq, smallest,"
                             " largest, bytes, entries, tombstones, checksum)"
                             " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
@@ -175,19 +174,15 @@ int colfam_catalog_finish(struct colfam_catalog *catalog, sqlite3_stmt *statemen
   return rc;
 }
 
-/* Runs a write to its end; rc is what its first step gave. */
-static int run_on(struct colfam_catalog *catalog, sqlite3_stmt *statement, int rc, char **message) {
+/* Runs a write to its end. Rows may come of PRAGMA count_changes. */
+static int run(struct colfam_catalog *catalog, sqlite3_stmt *statement, char **message) {
+  int rc = sqlite3_step(statement);
   while (rc == SQLITE_ROW) rc = sqlite3_step(statement);
   rc = sql_error(catalog, rc == SQLITE_DONE ? SQLITE_OK : rc, message);
   if (rc == SQLITE_OK && sqlite3_stmt_readonly(statement))
     rc = unauthorized(catalog, "writes to shadow tables", message);
   colfam_catalog_put_back(catalog, statement, rc != SQLITE_OK);
   return rc;
-}
-
-/* Rows may come of PRAGMA count_changes. */
-static int run(struct colfam_catalog *catalog, sqlite3_stmt *statement, char **message) {
-  return run_on(catalog, statement, sqlite3_step(statement), message);
 }
 
 /* Runs an INSERT of one row, which a trigger of somebody's may have kept out. */
@@ -665,13 +660,20 @@ int colfam_catalog_delete_log(struct colfam_catalog *catalog, uint64_t seq, char
 int colfam_catalog_trim_log(struct colfam_catalog *catalog, uint64_t flushed_seq, bool *deleted,
                             uint64_t *bytes, char **message) {
   sqlite3_stmt *statement;
-  int rc = colfam_catalog_prepare(catalog, COLFAM_SQL_LOG_TRIM, &statement, message);
+  *deleted = false;
+  *bytes = 0;
+  int rc = colfam_catalog_prepare(catalog, COLFAM_SQL_OLDEST, &statement, message);
   if (rc != SQLITE_OK) return rc;
-  sqlite3_bind_int64(statement, 1, (sqlite3_int64)flushed_seq);
   rc = sqlite3_step(statement);
-  *deleted = rc == SQLITE_ROW;
-  *bytes = *deleted ? (uint64_t)sqlite3_column_int64(statement, 0) : 0;
-  return run_on(catalog, statement, rc, message);
+  sqlite3_int64 seq = sqlite3_column_int64(statement, 0);
+  sqlite3_int64 size = sqlite3_column_int64(statement, 1);
+  bool dead = rc == SQLITE_ROW && seq <= (sqlite3_int64)flushed_seq;
+  rc = colfam_catalog_finish(catalog, statement, rc, message);
+  if (rc == SQLITE_OK && dead) rc = colfam_catalog_delete_log(catalog, (uint64_t)seq, message);
+  if (rc != SQLITE_OK || !dead) return rc;
+  *deleted = sqlite3_changes(catalog->db) == 1;
+  *bytes = (uint64_t)size;
+  return SQLITE_OK;
 }
 
 int colfam_catalog_put_file(struct colfam_catalog *catalog, const struct kv_file_info *info,

@@ -17,11 +17,11 @@ enum colfam_sql {
   COLFAM_SQL_META,       /* all of t_cfmeta */
   COLFAM_SQL_FILES,      /* all of t_cffile */
   COLFAM_SQL_LAST,       /* newest log row */
+  COLFAM_SQL_OLDEST,     /* oldest log row, and the size of its batch */
   COLFAM_SQL_ROWS,       /* log rows in a range of seq */
   COLFAM_SQL_TAIL,       /* log rows from a seq on, and the manifest's seal */
   COLFAM_SQL_LOG_PUT,    /* from here on they write */
   COLFAM_SQL_LOG_DELETE, /* one row */
-  COLFAM_SQL_LOG_TRIM,   /* the oldest dead row */
   COLFAM_SQL_FILE_PUT,
   COLFAM_SQL_FILE_DELETE,
   COLFAM_SQL_META_PUT,
