@@ -28,7 +28,7 @@ static void append_levels(struct colfam_list *list, const struct kv_view *view) 
   uint32_t level = 0;
   int files = 0;
   for (uint64_t from = 0; next_level(view, from, &level, &files); from = (uint64_t)level + 1) {
-    sqlite3_str_appendall(text, sqlite3_str_length(text) ? " " : "");
+    if (sqlite3_str_length(text)) sqlite3_str_appendall(text, " ");
     if (level == KV_LEVEL_VALUES)
       sqlite3_str_appendf(text, "values:%d", files);
     else
