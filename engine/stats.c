@@ -42,6 +42,8 @@ static const struct kv_stat_info infos[] = {
     [KV_STAT_BATCH_OVERWRITES] = {"batch_overwrites", "keys", "writes to a key already pending"},
     [KV_STAT_BATCH_ROLLBACKS] = {"batch_rollbacks", "calls", "batches or savepoints rolled back"},
     [KV_STAT_COMMITS] = {"commits", "commits", "log rows adopted by this process's own commits"},
+    [KV_STAT_LOG_BYTES] = {"log_bytes", "bytes",
+                           "encoded batches that own commits wrote to the log in the database"},
     [KV_STAT_FLUSHES] = {"flushes", "jobs", "memtable generations written to files"},
     [KV_STAT_FLUSH_BYTES] = {"flush_bytes", "bytes", "file bytes written by flushes"},
     [KV_STAT_COMPACTIONS] = {"compactions", "jobs", "compactions finished"},

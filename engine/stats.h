@@ -37,7 +37,8 @@ enum kv_stat {
   KV_STAT_BATCH_DELETES,
   KV_STAT_BATCH_OVERWRITES, /* of a key already pending */
   KV_STAT_BATCH_ROLLBACKS,
-  KV_STAT_COMMITS, /* log rows adopted by this process's own commits */
+  KV_STAT_COMMITS,   /* log rows adopted by this process's own commits */
+  KV_STAT_LOG_BYTES, /* SQL side: of encoded batches in log rows that this process has committed */
   KV_STAT_FLUSHES,
   KV_STAT_FLUSH_BYTES, /* file bytes written */
   KV_STAT_COMPACTIONS,

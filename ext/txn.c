@@ -425,6 +425,8 @@ static void commit_table(struct colfam_txn *txn) {
   struct colfam_table *table = txn->table;
   colfam_kill_point("commit");
   if (txn->options_changed) table->options_stale = true;
+  if (txn->row_written)
+    kv_stats_add(kv_family_stats(table->family), KV_STAT_LOG_BYTES, txn->row.batch.size);
   advance_view(txn);
   if (txn->jobs) {
     const struct kv_edit *edit = colfam_work_edit(txn);

@@ -259,6 +259,22 @@ START_TEST(stats_move_by_exactly_what_a_statement_does) {
 }
 END_TEST
 
+/* Of what was rolled back, and of what went straight into a file, nothing was logged. */
+START_TEST(log_bytes_are_those_of_committed_log_rows) {
+  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, v, memtable_bytes = 16384)");
+  ck_assert_int_eq(counter("t", "log_bytes"), 0);
+  sql_ok(db, "INSERT INTO t VALUES(1, 'a'); INSERT INTO t VALUES(2, 'b'), (3, zeroblob(1000));"
+             "DELETE FROM t WHERE k = 1");
+  sqlite3_int64 logged = sql_int(db, "SELECT sum(length(batch)) FROM t_cflog");
+  ck_assert_int_gt(logged, 1000);
+  ck_assert_int_eq(counter("t", "log_bytes"), logged);
+  sql_ok(db, "BEGIN; INSERT INTO t VALUES(4, 'c'); ROLLBACK; SELECT * FROM t");
+  sql_ok(db, "BEGIN; INSERT INTO t VALUES(4, zeroblob(50000)); COMMIT");
+  ck_assert_int_eq(counter("t", "flushes"), 1);
+  ck_assert_int_eq(counter("t", "log_bytes"), logged);
+}
+END_TEST
+
 START_TEST(stats_follow_a_rename_and_forget_a_drop) {
   sql_ok(db, "CREATE VIRTUAL TABLE a USING colfam(k PRIMARY KEY); INSERT INTO a VALUES(1);"
              "ALTER TABLE a RENAME TO \"new a\"; INSERT INTO \"new a\" VALUES(2)");
@@ -519,6 +535,7 @@ END_TEST
 static void add_inspection(TCase *tc) {
   tcase_add_test(tc, stats_has_a_row_for_each_counter_of_each_opened_table);
   tcase_add_test(tc, stats_move_by_exactly_what_a_statement_does);
+  tcase_add_test(tc, log_bytes_are_those_of_committed_log_rows);
   tcase_add_test(tc, stats_follow_a_rename_and_forget_a_drop);
   tcase_add_test(tc, stats_and_families_in_views_follow_trusted_schema);
   tcase_add_test(tc, families_lists_every_table_with_its_shape);
