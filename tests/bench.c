@@ -176,6 +176,15 @@ double bench_cpu(void) {
   return clock_seconds(CLOCK_THREAD_CPUTIME_ID);
 }
 
+double bench_cpu_all(void) {
+  return clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+void bench_rest(double seconds) {
+  struct timespec time = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+  nanosleep(&time, NULL);
+}
+
 static bool by_wall(bool waits) {
   const char *text = getenv("COLFAM_BENCH_CLOCK");
   return waits && !(text && strcmp(text, "cpu") == 0);
@@ -253,6 +262,14 @@ uint64_t bench_disk_bytes(const char *dir) {
   uint64_t sum = 0;
   each_file(dir, add_size, &sum);
   return sum;
+}
+
+uint64_t bench_file_bytes(const char *dir, const char *name) {
+  char path[4096];
+  uint64_t size = 0;
+  snprintf(path, sizeof path, "%s/%s", dir, name);
+  add_size(path, &size);
+  return size;
 }
 
 static void forget(const char *path, uint64_t *unused) {

@@ -64,8 +64,10 @@ uint64_t bench_asked_sum(const struct bench_asked *asked, const struct bench_sha
 
 /* ---- Counting */
 
-double bench_now(void); /* seconds, monotonic */
-double bench_cpu(void); /* seconds of this thread on a processor */
+double bench_now(void);     /* seconds, monotonic */
+double bench_cpu(void);     /* seconds of this thread on a processor */
+double bench_cpu_all(void); /* of all threads of the process */
+void bench_rest(double seconds);
 /* bench_now for what waits or has help from threads, unless $COLFAM_BENCH_CLOCK is "cpu", for indications
 ** on a busy machine; else bench_cpu. */
 double bench_clock(bool waits);
@@ -76,6 +78,7 @@ uint64_t bench_heap_bytes(void);            /* of malloc, in use */
 uint64_t bench_rss_max(void);               /* bytes the process has had resident at most */
 void bench_rss_reset(void);                 /* from now */
 uint64_t bench_disk_bytes(const char *dir); /* of all files below, what they reserve ahead apart */
+uint64_t bench_file_bytes(const char *dir, const char *name); /* 0 when there is none */
 /* Makes the system forget what it has read of the files below. */
 void bench_drop_pages(const char *dir);
 /* Calls `measure` in a process of its own, which fills the figures; nothing may be open yet. */

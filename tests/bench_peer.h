@@ -83,8 +83,10 @@ void bench_open(struct bench_store *store, const struct bench_peer *peer,
                 const struct bench_setup *setup);
 void bench_reopen(struct bench_store *store);
 void bench_close(struct bench_store *store);
-/* Rows [first, first + count) in transactions of `each`. Seconds that the store took, without those for
-** making the rows. */
+/* Rows [first, first + count) inside a transaction. Seconds that the store took, without those for making
+** the rows. */
+double bench_put_rows(struct bench_store *store, uint64_t first, uint64_t count);
+/* The same in transactions of `each`. */
 double bench_load(struct bench_store *store, uint64_t first, uint64_t count, uint64_t each);
 void bench_settle(struct bench_store *store);
 
