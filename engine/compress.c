@@ -58,6 +58,21 @@ void kv_compressor_free(struct kv_compressor *compressor) {
   kv_free(compressor);
 }
 
+/* What a dictionary finds is words, and zstd's own parameters of the lower levels pass over short ones: with
+** matches of four bytes, of 16-KiB blocks of text, level 1 makes what level 3 did in less time, and level 3,
+** searching as level 5 does, a twelfth less for a third more of it. */
+#define WORD_BYTES 4
+#define GREEDY_LEVEL 3   /* from here on at least as */
+#define GREEDY_SAME_AS 5 /* this level of zstd's */
+
+static ZSTD_compressionParameters parameters_for(int level, size_t dictionary_bytes) {
+  ZSTD_compressionParameters parameters = ZSTD_getCParams(level, 0, dictionary_bytes);
+  if (level >= GREEDY_LEVEL && parameters.strategy < ZSTD_greedy)
+    parameters = ZSTD_getCParams(GREEDY_SAME_AS, 0, dictionary_bytes);
+  if (parameters.minMatch > WORD_BYTES) parameters.minMatch = WORD_BYTES;
+  return parameters;
+}
+
 /* In memory of our own: zstd's own way ends the process when memory is out. */
 kv_status kv_compressor_use(struct kv_compressor *compressor, struct kv_slice dictionary, int level,
                             struct kv_err *err) {
@@ -65,7 +80,7 @@ kv_status kv_compressor_use(struct kv_compressor *compressor, struct kv_slice di
   compressor->memory = NULL;
   compressor->dictionary = NULL;
   if (!dictionary.size) return KV_OK;
-  ZSTD_compressionParameters parameters = ZSTD_getCParams(level, 0, dictionary.size);
+  ZSTD_compressionParameters parameters = parameters_for(level, dictionary.size);
   size_t size = ZSTD_estimateCDictSize_advanced(dictionary.size, parameters, ZSTD_dlm_byCopy);
   compressor->memory = kv_alloc(1, size);
   if (!compressor->memory) return kv_fail_nomem(err);
