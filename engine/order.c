@@ -1,8 +1,9 @@
 /* See order.h.
 **
-** New entries are sorted by a stable bottom-up merge sort over short insertion-sorted runs (entries that are
-** in order already are only looked at once), and of equal keys the last is kept. Memory for the sort is one
-** more array of the new items. Two runs are merged like halves of a sort, and the newer one wins a tie.
+** New entries are dealt out by the leading bits in which their prefixes differ, stably, until a few are left
+** together; those and what the prefixes do not tell apart are sorted by a stable bottom-up merge sort over
+** short insertion-sorted runs (entries that are in order already are only looked at once). Of equal keys the
+** last is kept. Memory for the sort is one more array of the new items. Two runs are merged like halves of a sort, and the newer one wins a tie.
 **
 ** Each run is more than GROWTH times as large as the next, so that there are few, and merging moves an entry
 ** a few times in all. A rollback takes back whole runs. Were a run to reach over the place that it goes back
@@ -21,6 +22,9 @@
 #include "mem.h"
 
 #define INSERTION_ITEMS ((size_t)12)
+#define MERGED_ITEMS ((size_t)32) /* so few are not dealt out */
+#define HEAP_ITEMS 4u             /* are to be left together */
+#define HEAP_BITS_MAX 9
 #define GROWTH 4u
 #define PREFIX_BYTES 12
 #define AHEAD 8u /* items: entries are asked for that long before they are shown */
@@ -55,6 +59,7 @@ static int compare(const struct kv_order_keys *keys, const struct kv_order_item 
 
 /* ---- Sorting */
 
+/* Items to be sorted where they are. */
 struct sort {
   const struct kv_order_keys *keys;
   struct kv_order_item *items;
@@ -91,22 +96,75 @@ static size_t least(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
-static void swap(struct sort *sort) {
-  struct kv_order_item *items = sort->items;
-  sort->items = sort->scratch;
-  sort->scratch = items;
-}
-
-/* Afterwards `items` holds the result: it may be what was `scratch`. */
-static void sort_items(struct sort *sort) {
+static void merge_sort(const struct sort *sort) {
+  struct kv_order_item *from = sort->items, *into = sort->scratch;
   size_t count = sort->count;
   for (size_t i = 0; i < count; i += INSERTION_ITEMS)
     sort_short(sort, i, least(INSERTION_ITEMS, count - i));
-  for (size_t width = INSERTION_ITEMS; width < count; width *= 2, swap(sort)) {
+  for (size_t width = INSERTION_ITEMS; width < count; width *= 2) {
     for (size_t i = 0; i < count; i += 2 * width) {
       size_t n = least(2 * width, count - i);
-      merge_halves(sort->keys, sort->items + i, least(width, n), n, sort->scratch + i);
+      merge_halves(sort->keys, from + i, least(width, n), n, into + i);
     }
+    struct kv_order_item *merged = into;
+    into = from;
+    from = merged;
+  }
+  if (from != sort->items) memcpy(sort->items, from, count * sizeof *from);
+}
+
+/* How prefixes are dealt out: by so many bits, from the highest on in which they differ. */
+struct deal {
+  uint64_t least;
+  int shift;
+  uint32_t heaps;
+};
+
+static int bits_of(uint64_t value) {
+  return 64 - __builtin_clzll(value | 1);
+}
+
+static struct deal deal_for(const struct sort *sort) {
+  uint64_t low = UINT64_MAX, high = 0;
+  for (size_t i = 0; i < sort->count; i++) {
+    uint64_t prefix = sort->items[i].prefix;
+    if (prefix < low) low = prefix;
+    if (prefix > high) high = prefix;
+  }
+  int differ = low < high ? bits_of(high - low) : 0;
+  int bits = bits_of(sort->count / HEAP_ITEMS);
+  if (bits > HEAP_BITS_MAX) bits = HEAP_BITS_MAX;
+  if (bits > differ) bits = differ;
+  return (struct deal){low, differ - bits, 1u << bits};
+}
+
+static uint32_t heap_of(const struct deal *deal, const struct kv_order_item *item) {
+  return (uint32_t)((item->prefix - deal->least) >> deal->shift);
+}
+
+/* Into heaps, in their order; ends[i] becomes the end of heap i. */
+static void deal_out(const struct sort *sort, const struct deal *deal, uint32_t *ends) {
+  memset(ends, 0, (deal->heaps + 1) * sizeof *ends);
+  for (size_t i = 0; i < sort->count; i++) ends[heap_of(deal, &sort->items[i]) + 1]++;
+  for (uint32_t heap = 1; heap < deal->heaps; heap++) ends[heap] += ends[heap - 1];
+  for (size_t i = 0; i < sort->count; i++)
+    sort->scratch[ends[heap_of(deal, &sort->items[i])]++] = sort->items[i];
+  memcpy(sort->items, sort->scratch, sort->count * sizeof *sort->items);
+}
+
+/* Each time the prefixes of a heap have fewer bits left: at least four of them. */
+static void sort_items(const struct sort *sort) {
+  uint32_t ends[(1u << HEAP_BITS_MAX) + 1];
+  struct deal deal = {0, 0, 1};
+  if (sort->count > MERGED_ITEMS) deal = deal_for(sort);
+  if (deal.heaps == 1) {
+    merge_sort(sort);
+    return;
+  }
+  deal_out(sort, &deal, ends);
+  for (uint32_t heap = 0, from = 0; heap < deal.heaps; from = ends[heap++]) {
+    struct sort part = {sort->keys, sort->items + from, sort->scratch + from, ends[heap] - from};
+    if (part.count > 1) sort_items(&part);
   }
 }
 
@@ -158,6 +216,7 @@ static struct kv_order_run *run_trim(struct kv_order_run *run, size_t count) {
 }
 
 static size_t count_between(const struct kv_order_keys *keys, uint32_t from, uint32_t upto) {
+  if (from == KV_PLACE_FIRST && upto == keys->entries->places.end) return keys->entries->count;
   struct kv_entries_walk walk = kv_entries_walk(keys->entries, from);
   size_t count = 0;
   while (kv_entries_step(&walk) && walk.place < upto) count++;
@@ -171,7 +230,6 @@ static bool sort_run(const struct kv_order_keys *keys, struct kv_order_run **run
   if (!scratch) return false;
   struct sort sort = {keys, (*run)->items, scratch, count};
   sort_items(&sort);
-  if (sort.items == scratch) memcpy((*run)->items, scratch, count * sizeof *scratch);
   kv_free(scratch);
   *run = run_trim(*run, keep_newest(keys, (*run)->items, count));
   return true;

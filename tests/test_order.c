@@ -2,10 +2,12 @@
 ** comparator. */
 #include "order.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "batch_inside.h"
 #include "harness.h"
+#include "hash.h"
 #include "mem.h"
 
 /* ck_assert for hot loops: that one writes to the runner's pipe each time. */
@@ -100,6 +102,49 @@ START_TEST(orders_are_right_at_every_size) {
 }
 END_TEST
 
+/* A key of a kind: numbers spread over every scale, texts whose prefixes are few, numbers close together, and a
+** number among those that stands alone. */
+static size_t make_key(uint64_t i, int kind, char key[32]) {
+  uint64_t mixed = i * 0x9e3779b97f4a7c15u;
+  uint64_t close = (UINT64_C(1) << 40) + mixed % 5000;
+  switch (kind) {
+    case 0:
+      return (size_t)snprintf(key, 32, "%016llx", (unsigned long long)(mixed >> (i & 63)));
+    case 1:
+      return (size_t)snprintf(key, 32, "customer-%llu-%llx", (unsigned long long)(i % 3),
+                              (unsigned long long)mixed);
+    case 2:
+      return (size_t)snprintf(key, 32, "%016llx", (unsigned long long)close);
+    default:
+      return (size_t)snprintf(key, 32, "%016llx", (unsigned long long)(i == 77 ? ~close : close));
+  }
+}
+
+/* Against what gets say: keys ascend, each once, with the value that was put last. */
+START_TEST(keys_of_any_kind_are_ordered_and_the_newest_stays) {
+  enum { COUNT = 20000 };
+  struct kv_batch *batch = new_batch();
+  for (uint64_t i = 0; i < COUNT; i++) {
+    char key[32];
+    struct kv_slice slice = kv_slice_of(key, make_key(i % (COUNT - COUNT / 4), _i, key));
+    must(kv_batch_put(batch, slice, kv_slice_of(&i, sizeof i), 0, NULL) == KV_OK);
+  }
+  struct kv_iter *iter;
+  struct kv_slice before = {NULL, 0}, value;
+  size_t seen = 0;
+  ck_assert_int_eq(kv_batch_iter(batch, &iter, NULL), KV_OK);
+  for (kv_iter_seek_first(iter); iter->valid; kv_iter_next(iter), seen++) {
+    must(!seen || kv_slice_compare(before, iter->key) < 0);
+    must(kv_batch_get(batch, iter->key, kv_hash_key(iter->key), &value) == KV_BATCH_PUT);
+    must(value.data == iter->value.data);
+    before = iter->key;
+  }
+  ck_assert_uint_eq(seen, kv_batch_count(batch));
+  kv_iter_free(iter);
+  free_all(batch);
+}
+END_TEST
+
 static int compare_backwards(const struct kv_comparator *self, struct kv_slice a,
                              struct kv_slice b) {
   (void)self;
@@ -142,6 +187,7 @@ int main(void) {
   tcase_add_test(tests, scans_in_a_savepoint_leave_an_order_to_extend);
   tcase_add_test(tests, a_scan_after_each_write_costs_a_few_moves);
   tcase_add_test(tests, orders_are_right_at_every_size);
+  tcase_add_loop_test(tests, keys_of_any_kind_are_ordered_and_the_newest_stays, 0, 4);
   tcase_add_test(tests, a_comparator_orders_iterators_and_not_what_is_encoded);
   suite_add_tcase(suite, tests);
   return harness_run(suite);
