@@ -10,7 +10,7 @@
 ** pinned, and AWAITED as soon as the sweep is through, so that none stays for want of somebody who looks. An
 ** entry of more than half the budget starts detached: one huge value must not empty the cache. The struct
 ** lives until the last handle and the last entry are gone, so a pin may outlive the handles. Thread rule:
-** any thread. Lock order: one shard's mutex at a time. */
+** any thread. Lock order: one shard's mutex at a time, then the pool's. */
 #include "cache.h"
 
 #include <stdatomic.h>
@@ -19,6 +19,7 @@
 
 #include "env.h"
 #include "mem.h"
+#include "pool.h"
 
 #define SHARDS 16
 #define BUCKETS_MIN 64
@@ -57,6 +58,7 @@ struct kv_cache {
   atomic_size_t holders; /* the handles as one, and every entry */
   atomic_uint_fast64_t next_owner;
   struct kv_open_files *files;
+  struct kv_pool *pool; /* of the entries' bytes */
   struct shard shards[SHARDS];
 };
 
@@ -86,6 +88,7 @@ static void free_cache(struct kv_cache *cache) {
     kv_free(cache->shards[i].buckets);
   }
   kv_open_files_free(cache->files);
+  kv_pool_free(cache->pool);
   kv_free(cache);
 }
 
@@ -102,6 +105,7 @@ kv_status kv_cache_new(size_t budget, struct kv_cache **cache, struct kv_err *er
   atomic_init(&made->holders, 1);
   atomic_init(&made->next_owner, 1);
   kv_status status = kv_open_files_new(&made->files, err);
+  if (status == KV_OK) status = kv_pool_new(&made->pool, err);
   for (size_t i = 0; i < SHARDS && status == KV_OK; i++) {
     struct shard *shard = &made->shards[i];
     status = kv_mutex_new(&shard->mutex, err);
@@ -127,7 +131,7 @@ struct kv_cache *kv_cache_ref(struct kv_cache *cache) {
 static void free_entry(struct kv_cache_entry *entry) {
   struct kv_cache *cache = entry->cache;
   atomic_fetch_sub(&cache->detached_bytes, entry_bytes(entry));
-  kv_free(entry->content.bytes);
+  kv_pool_give(cache->pool, entry->content.bytes, entry->content.size);
   kv_free(entry);
   drop_holder(cache);
 }
@@ -341,6 +345,14 @@ void kv_cache_lookup_many(struct kv_cache *cache, const struct kv_cache_name *na
     size_t group = n - i < LOOKUP_GROUP ? n - i : LOOKUP_GROUP;
     lookup_group(cache, names + i, group, entries + i);
   }
+}
+
+uint8_t *kv_cache_alloc(struct kv_cache *cache, size_t size) {
+  return kv_pool_take(cache->pool, size);
+}
+
+void kv_cache_free(struct kv_cache *cache, uint8_t *bytes, size_t size) {
+  kv_pool_give(cache->pool, bytes, size);
 }
 
 static struct kv_cache_entry *new_entry(struct kv_cache *cache, uint64_t owner, uint64_t offset,

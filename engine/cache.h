@@ -43,7 +43,11 @@ uint64_t kv_cache_new_owner(struct kv_cache *cache);
 
 /* The entry (owner, offset), pinned, or NULL. */
 struct kv_cache_entry *kv_cache_lookup(struct kv_cache *cache, uint64_t owner, uint64_t offset);
-/* What an entry holds: bytes from kv_alloc, and what their owner wants to know without reading them. */
+/* Memory for the bytes of an entry; NULL when memory is out. And back, if no entry has taken it: NULL is
+** allowed, `size` is as before. */
+uint8_t *kv_cache_alloc(struct kv_cache *cache, size_t size);
+void kv_cache_free(struct kv_cache *cache, uint8_t *bytes, size_t size);
+/* What an entry holds: bytes from kv_cache_alloc, and what their owner wants to know without reading them. */
 struct kv_cache_content {
   uint8_t *bytes;
   size_t size;

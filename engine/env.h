@@ -153,6 +153,15 @@ int64_t kv_env_fault_handles(struct kv_env *env);
 /* The descriptors that the process may have at a time, as it is now. */
 uint64_t kv_descriptors_max(void);
 
+/* Memory straight from the system: KV_REGION_BYTES, aligned to as many, zeroed; NULL when there is none. What
+** is made huge is one page where the system will have it so, and all of it in memory at the first touch.
+** Sanitizers have none: they are to see each block by itself. */
+#define KV_REGION_BYTES ((size_t)2 << 20)
+bool kv_has_regions(void);
+void *kv_region_new(void);
+void kv_region_make_huge(void *region);
+void kv_region_free(void *region);
+
 /* Locks, so that nothing else in the engine knows pthreads. */
 struct kv_mutex;
 /* The process's one lock that needs no making, for a registry; never freed. */

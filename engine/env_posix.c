@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -555,6 +556,45 @@ struct kv_env *kv_env_posix(void) {
 uint64_t kv_descriptors_max(void) {
   struct rlimit limit;
   return getrlimit(RLIMIT_NOFILE, &limit) ? 0 : (uint64_t)limit.rlim_cur;
+}
+
+#ifdef __SANITIZE_ADDRESS__
+#define IS_WATCHED 1
+#elif defined(__has_feature)
+#define IS_WATCHED __has_feature(address_sanitizer)
+#else
+#define IS_WATCHED 0
+#endif
+
+#if IS_WATCHED || !defined(MADV_HUGEPAGE)
+#define HAS_REGIONS false
+#define HUGE_ADVICE 0
+#else
+#define HAS_REGIONS true
+#define HUGE_ADVICE MADV_HUGEPAGE
+#endif
+
+bool kv_has_regions(void) {
+  return HAS_REGIONS;
+}
+
+/* Maps twice as much and gives back what lies outside of the aligned half. */
+void *kv_region_new(void) {
+  uint8_t *mapped =
+      mmap(NULL, 2 * KV_REGION_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return NULL;
+  size_t before = -(uintptr_t)mapped % KV_REGION_BYTES;
+  if (before) munmap(mapped, before);
+  munmap(mapped + before + KV_REGION_BYTES, KV_REGION_BYTES - before);
+  return mapped + before;
+}
+
+void kv_region_make_huge(void *region) {
+  if (HAS_REGIONS) madvise(region, KV_REGION_BYTES, HUGE_ADVICE);
+}
+
+void kv_region_free(void *region) {
+  munmap(region, KV_REGION_BYTES);
 }
 
 struct kv_mutex {

@@ -5,7 +5,6 @@
 ** nothing is to fail is two relaxed atomic additions and one load. Any thread. */
 #include "mem.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 static uint64_t allocations; /* since the last kv_mem_fail_nth */
@@ -33,6 +32,16 @@ static void *counted(void *memory) {
   return memory;
 }
 
+bool kv_mem_enter(void) {
+  if (must_fail()) return false;
+  __atomic_add_fetch(&live_blocks, 1, __ATOMIC_RELAXED);
+  return true;
+}
+
+void kv_mem_leave(void) {
+  __atomic_sub_fetch(&live_blocks, 1, __ATOMIC_RELAXED);
+}
+
 void *kv_alloc(size_t count, size_t size) {
   size_t bytes;
   if (must_fail() || !multiply(count, size, &bytes)) return NULL;
@@ -54,7 +63,7 @@ void *kv_realloc(void *old, size_t count, size_t size) {
 
 void kv_free(void *memory) {
   if (!memory) return;
-  __atomic_sub_fetch(&live_blocks, 1, __ATOMIC_RELAXED);
+  kv_mem_leave();
   free(memory);
 }
 

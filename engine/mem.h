@@ -3,6 +3,7 @@
 #ifndef KV_MEM_H
 #define KV_MEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,9 @@ void *kv_alloc_zero(size_t count, size_t size);
 void *kv_realloc(void *old, size_t count, size_t size);
 /* NULL is allowed. */
 void kv_free(void *memory);
+/* Counts an allocation whose memory comes from elsewhere; false when it is to fail. And its end. */
+bool kv_mem_enter(void);
+void kv_mem_leave(void);
 
 /* Asks the processor for the line at `at`, of which nothing is read: it may be any address. The empty
 ** statement is an effect: gcc drops calls of functions that only prefetch. */

@@ -310,20 +310,35 @@ static kv_status take_block(const struct kv_table *table, uint32_t block, bool v
                           err);
 }
 
-/* Takes `stored`. */
-static kv_status decode(const struct kv_table *table, uint32_t block, uint8_t *stored,
-                        uint8_t **bytes, size_t *size, struct kv_err *err) {
+/* What the trailer of a stored block says; counted, its checksum looked at. */
+static kv_status open_stored(const struct kv_table *table, uint32_t block, bool verify,
+                             const uint8_t *stored, struct kv_stored *parsed, struct kv_err *err) {
+  const struct kv_fences *fences = &table->parts.fences;
+  struct kv_slice bytes = kv_slice_of(stored, kv_fences_size(fences, block));
+  kv_status status = take_block(table, block, verify, stored, err);
+  if (!status)
+    status = kv_stored_parse(parsed, bytes, &table->place, kv_fences_offset(fences, block), err);
+  parsed->unpacking = table->parts.unpacking;
+  return status;
+}
+
+static kv_status decode(const struct kv_table *table, uint32_t block,
+                        const struct kv_stored *stored, uint8_t *into, struct kv_err *err) {
+  if (!into) return kv_fail_nomem(err);
   uint64_t offset = kv_fences_offset(&table->parts.fences, block);
-  size_t stored_size = kv_fences_size(&table->parts.fences, block);
+  return kv_stored_decode(stored, into, &table->place, offset, err);
+}
+
+/* Takes `stored`; *bytes from kv_alloc. */
+static kv_status take_and_decode(const struct kv_table *table, uint32_t block, bool verify,
+                                 uint8_t *stored, uint8_t **bytes, size_t *size,
+                                 struct kv_err *err) {
   struct kv_stored parsed;
-  kv_status status =
-      kv_stored_parse(&parsed, kv_slice_of(stored, stored_size), &table->place, offset, err);
   uint8_t *plain = stored;
-  parsed.unpacking = table->parts.unpacking;
+  kv_status status = open_stored(table, block, verify, stored, &parsed, err);
   if (!status && parsed.compressed) {
     plain = kv_alloc(parsed.raw_size, 1);
-    status =
-        plain ? kv_stored_decode(&parsed, plain, &table->place, offset, err) : kv_fail_nomem(err);
+    status = decode(table, block, &parsed, plain, err);
     kv_free(stored);
   }
   if (status) {
@@ -335,30 +350,36 @@ static kv_status decode(const struct kv_table *table, uint32_t block, uint8_t *s
   return KV_OK;
 }
 
-/* Takes `stored`; *bytes from kv_alloc. */
-static kv_status take_and_decode(const struct kv_table *table, uint32_t block, bool verify,
-                                 uint8_t *stored, uint8_t **bytes, size_t *size,
-                                 struct kv_err *err) {
-  kv_status status = take_block(table, block, verify, stored, err);
-  if (!status) return decode(table, block, stored, bytes, size, err);
+/* Takes `stored`; fills the content but for its note. */
+static kv_status decode_for_cache(const struct kv_table *table, uint32_t block, uint8_t *stored,
+                                  struct kv_cache_content *content, struct kv_err *err) {
+  struct kv_stored parsed;
+  bool verify = kv_cache_verifies_reads(table->cache);
+  content->bytes = NULL;
+  kv_status status = open_stored(table, block, verify, stored, &parsed, err);
+  if (!status) {
+    content->size = parsed.raw_size;
+    content->bytes = kv_cache_alloc(table->cache, parsed.raw_size);
+    status = decode(table, block, &parsed, content->bytes, err);
+  }
   kv_free(stored);
+  if (status && content->bytes) kv_cache_free(table->cache, content->bytes, content->size);
   return status;
 }
 
 kv_status kv_table_adopt(const struct kv_table *table, uint32_t block, uint8_t *stored,
                          struct kv_cache_entry **entry, struct kv_err *err) {
   struct kv_cache_content content;
-  kv_status status = take_and_decode(table, block, kv_cache_verifies_reads(table->cache), stored,
-                                     &content.bytes, &content.size, err);
-  if (status) return status;
   struct kv_block parsed;
+  kv_status status = decode_for_cache(table, block, stored, &content, err);
+  if (status) return status;
   status = kv_table_parse(table, block, kv_slice_of(content.bytes, content.size), &parsed, err);
   if (!status) {
     content.note = kv_block_shape(&parsed);
     status = kv_cache_insert(table->cache, table->owner,
                              kv_fences_offset(&table->parts.fences, block), &content, entry, err);
   }
-  if (status) kv_free(content.bytes);
+  if (status) kv_cache_free(table->cache, content.bytes, content.size);
   return status;
 }
 

@@ -31,7 +31,7 @@ static uint64_t note_of(uint64_t owner, uint64_t offset) {
 
 static struct kv_cache_entry *insert(struct kv_cache *cache, uint64_t owner, uint64_t offset,
                                      size_t size) {
-  uint8_t *bytes = kv_alloc(size, 1);
+  uint8_t *bytes = kv_cache_alloc(cache, size);
   ck_assert_ptr_nonnull(bytes);
   fill(bytes, size, owner, offset);
   struct kv_cache_content content = {bytes, size, note_of(owner, offset)};
@@ -358,7 +358,7 @@ static void *use_cache(void *arg) {
     size_t size = size_of(owner, offset);
     struct kv_cache_entry *entry = kv_cache_lookup(cache, owner, offset);
     if (!entry) {
-      uint8_t *bytes = kv_alloc(size, 1);
+      uint8_t *bytes = kv_cache_alloc(cache, size);
       fill(bytes, size, owner, offset);
       struct kv_cache_content content = {bytes, size, 0};
       if (kv_cache_insert(cache, owner, offset, &content, &entry, NULL)) abort();
@@ -439,7 +439,7 @@ static void let_go(struct load *load, struct held *held) {
 
 static struct kv_cache_entry *load_block(struct load *load, uint64_t owner, uint64_t offset) {
   size_t size = load_size(offset);
-  uint8_t *bytes = kv_alloc(size, 1);
+  uint8_t *bytes = kv_cache_alloc(load->cache, size);
   struct kv_cache_content content = {bytes, size, 0};
   struct kv_cache_entry *entry;
   fill(bytes, size, owner, offset);
@@ -578,14 +578,14 @@ END_TEST
 
 START_TEST(failed_insert_leaves_the_bytes_to_the_caller) {
   struct kv_cache *cache = new_cache(100000);
-  uint8_t *bytes = kv_alloc(10, 1);
+  uint8_t *bytes = kv_cache_alloc(cache, 10);
   struct kv_cache_content content = {bytes, 10, 0};
   struct kv_cache_entry *entry;
   kv_mem_fail_nth(1, 0);
   ck_assert_int_eq(kv_cache_insert(cache, 1, 1, &content, &entry, &err), KV_NOMEM);
   kv_mem_fail_nth(0, 0);
   memset(bytes, 0, 10);
-  kv_free(bytes);
+  kv_cache_free(cache, bytes, 10);
   ck_assert(!holds(cache, 1, 1));
   kv_cache_unref(cache);
   expect_nothing_left();
@@ -596,7 +596,7 @@ END_TEST
 START_TEST(inserts_go_on_when_tables_cannot_grow) {
   struct kv_cache *cache = new_cache(64 << 20);
   for (uint64_t i = 0; i < 4000; i++) {
-    uint8_t *bytes = kv_alloc(16, 1);
+    uint8_t *bytes = kv_cache_alloc(cache, 16);
     fill(bytes, 16, 1, i);
     struct kv_cache_content content = {bytes, 16, 0};
     struct kv_cache_entry *entry;
