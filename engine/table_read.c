@@ -262,6 +262,10 @@ uint64_t kv_table_compression(const struct kv_table *table) {
   return table->parts.properties.compression_level;
 }
 
+uint64_t kv_table_filter_bits(const struct kv_table *table) {
+  return table->parts.properties.filter_bits;
+}
+
 uint64_t kv_table_value_bytes(const struct kv_table *table) {
   return table->parts.properties.value_bytes;
 }

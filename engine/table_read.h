@@ -33,6 +33,8 @@ uint64_t kv_table_id(const struct kv_table *table);
 uint64_t kv_table_raw_bytes(const struct kv_table *table);
 /* The level of compression that the properties state; 0 = none. */
 uint64_t kv_table_compression(const struct kv_table *table);
+/* Bits a key of its filter; 0 = none. */
+uint64_t kv_table_filter_bits(const struct kv_table *table);
 uint64_t kv_table_value_bytes(const struct kv_table *table); /* of these, the values' */
 /* What its references name. Borrowed. */
 const struct kv_value_uses *kv_table_uses(const struct kv_table *table);

@@ -311,6 +311,39 @@ static uint64_t compression_of_run(size_t run) {
   return kv_table_compression(table);
 }
 
+static uint64_t filter_bits_of_run(size_t run) {
+  struct kv_table *table = NULL;
+  ck_assert_int_eq(kv_sst_table(store.view->runs[run].files[0], &table, NULL), KV_OK);
+  return kv_table_filter_bits(table);
+}
+
+static void set_filter_bits(int bits) {
+  struct kv_options options = kv_family_options(store.family);
+  options.filter_bits = bits;
+  kv_family_set_options(store.family, &options);
+}
+
+START_TEST(younger_runs_have_more_filter_bits) {
+  flush_rows("a", 0, 100, "the first");
+  ck_assert_uint_eq(filter_bits_of_run(0), 10);
+  flush_rows("a", 5, 7, "over");
+  ck_assert_uint_eq(filter_bits_of_run(0), 16);
+  flush_rows("a", 50, 70, "over");
+  merge((struct kv_pick){KV_PICK_TIER, 0, 2});
+  ck_assert_uint_eq(filter_bits_of_run(0), 16);
+  merge(all_down());
+  ck_assert_uint_eq(filter_bits_of_run(0), 16);
+  merge((struct kv_pick){KV_PICK_PUSH, 0, 1});
+  ck_assert_uint_eq(filter_bits_of_run(0), 10);
+  set_filter_bits(18);
+  flush_rows("a", 0, 5, "the most there are");
+  ck_assert_uint_eq(filter_bits_of_run(0), 20);
+  set_filter_bits(0);
+  flush_rows("a", 0, 5, "none");
+  ck_assert_uint_eq(filter_bits_of_run(0), 0);
+}
+END_TEST
+
 START_TEST(outputs_are_compressed_as_long_as_they_last) {
   struct kv_options options = kv_family_options(store.family);
   options.compression_level = 7;
@@ -372,6 +405,7 @@ int main(void) {
   tcase_add_test(tests, push_takes_a_file_and_what_is_under_it);
   tcase_add_test(tests, keys_in_their_order_go_to_the_bottom_at_once);
   tcase_add_test(tests, two_merges_that_meet_nowhere_both_fit);
+  tcase_add_test(tests, younger_runs_have_more_filter_bits);
   tcase_add_test(tests, outputs_are_compressed_as_long_as_they_last);
   tcase_add_test(tests, plain_outputs_stay_on_level_0);
   tcase_add_test(tests, output_over_files_that_came_meanwhile_does_not_fit);
