@@ -6,6 +6,8 @@
 #define LEVEL_1_BUDGETS 16 /* memtable budgets that level 1 may hold */
 #define TIER_RUNS 4
 #define MANY_RUNS 8 /* of level 0, all of which a read asks */
+/* Entries for each of those that go down, up to which tombstones are in a hurry. */
+#define HIDDEN_MAX 16
 
 uint64_t kv_level_bytes_max(uint64_t memtable_bytes, uint32_t level) {
   uint64_t bytes = LEVEL_1_BUDGETS * memtable_bytes;
@@ -23,24 +25,28 @@ static const struct kv_pick nothing = {KV_PICK_NONE, 0, 0};
 
 /* Level 0 as a whole, and what is below it. */
 struct sums {
-  size_t young;           /* runs of level 0 */
-  struct kv_run_size all; /* of them together */
-  struct kv_run_size below;
+  size_t young;   /* runs of level 0 */
+  uint64_t bytes; /* of them together */
   uint64_t level_1_bytes;
+  uint64_t tombstones; /* in runs of level 0 that are mostly tombstones */
+  uint64_t hidden;     /* entries of other runs that are older than one of these */
 };
 
-static void add(struct kv_run_size *sum, const struct kv_run_size *run) {
-  sum->bytes += run->bytes;
-  sum->entries += run->entries;
-  sum->tombstones += run->tombstones;
+static bool is_dense(const struct kv_run_size *run) {
+  return run->tombstones > run->entries / 2;
 }
 
 static struct sums sum_up(const struct kv_shape *shape) {
   struct sums sums = {0};
   for (size_t i = 0; i < shape->run_count; i++) {
     const struct kv_run_size *run = &shape->runs[i];
-    sums.young += run->level == 0;
-    add(run->level == 0 ? &sums.all : &sums.below, run);
+    bool young = run->level == 0;
+    sums.young += young;
+    if (young) sums.bytes += run->bytes;
+    if (young && is_dense(run))
+      sums.tombstones += run->tombstones;
+    else if (sums.tombstones)
+      sums.hidden += run->entries;
     if (run->level == 1) sums.level_1_bytes = run->bytes;
   }
   return sums;
@@ -92,14 +98,29 @@ static double ratio(uint64_t bytes, uint64_t bytes_max) {
   return (double)bytes / (double)(bytes_max ? bytes_max : 1);
 }
 
-/* How much level 0 calls for work, more than 1: it does. */
-static double young_pressure(const struct kv_shape *shape, const struct sums *sums) {
-  double by_bytes = ratio(sums->all.bytes, kv_level_bytes_max(shape->memtable_bytes, 1));
-  double by_runs = (double)sums->young / (4 * TIER_RUNS);
-  return by_bytes > by_runs ? by_bytes : by_runs;
+/* What is mostly tombstones is as urgent as a level of twice its size, so that of two that are equally due it
+** goes first, and what is more than that too large is not kept waiting. Each time it goes down a level it is
+** rewritten once with what it hides, which must not be too much. */
+static double hasten(double pressure, bool dense) {
+  return dense ? 1 + (pressure > 1 ? pressure : 1) : pressure;
 }
 
-/* The level that is too large by the most; NULL when none is. */
+/* How much level 0 calls for work, 1 or more: it does. */
+static double young_pressure(const struct kv_shape *shape, const struct sums *sums) {
+  double by_bytes = ratio(sums->bytes, kv_level_bytes_max(shape->memtable_bytes, 1));
+  double by_runs = (double)sums->young / (4 * TIER_RUNS);
+  bool dense = sums->hidden && sums->tombstones >= sums->hidden / HIDDEN_MAX;
+  return hasten(by_bytes > by_runs ? by_bytes : by_runs, dense);
+}
+
+/* Whole files of tombstones, over a level that is not many times larger than this one. */
+static bool is_in_a_hurry(const struct kv_shape *shape, size_t index) {
+  const struct kv_run_size *run = &shape->runs[index];
+  return run->dense_bytes && index + 1 < shape->run_count &&
+         run->entries >= run[1].entries / HIDDEN_MAX;
+}
+
+/* The level that is due most; NULL when none is. */
 static const struct kv_run_size *fullest(const struct kv_shape *shape, double *pressure) {
   const struct kv_run_size *found = NULL;
   *pressure = 1;
@@ -107,6 +128,7 @@ static const struct kv_run_size *fullest(const struct kv_shape *shape, double *p
     const struct kv_run_size *run = &shape->runs[i];
     if (run->level == 0) continue;
     double here = ratio(run->bytes, kv_level_bytes_max(shape->memtable_bytes, run->level));
+    here = hasten(here, is_in_a_hurry(shape, i));
     if (here <= *pressure) continue;
     *pressure = here;
     found = run;
@@ -114,11 +136,8 @@ static const struct kv_run_size *fullest(const struct kv_shape *shape, double *p
   return found;
 }
 
-/* Tombstones that hide older entries: most of level 0, or whole files of a level. */
+/* Files of tombstones over a level many times as large: when nothing else is due. */
 static struct kv_pick pick_dense(const struct kv_shape *shape, const struct sums *sums) {
-  bool young = sums->young && sums->all.tombstones > sums->all.entries / 2 &&
-               sums->all.tombstones >= sums->below.entries / 16 && sums->below.entries;
-  if (young) return pick_down(shape, sums);
   for (size_t i = sums->young; i + 1 < shape->run_count; i++)
     if (shape->runs[i].dense_bytes) return (struct kv_pick){KV_PICK_PUSH, i, 1};
   return nothing;

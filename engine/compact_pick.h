@@ -28,8 +28,11 @@ struct kv_pick {
 /* The work on files that is due most. Level 0 is size-tiered: four runs or more of like size become one, so
 ** that there are few, of sizes that grow geometrically; when it is as large as level 1 may be, or not much
 ** smaller than it is, it is merged into level 1. With eight runs or more that comes before all else. A level
-** that is larger than it may be gives files to the next, which may be ten times as large. Files that are
-** mostly tombstones go down too, and end where nothing older is. */
+** that is larger than it may be gives files to the next, which may be ten times as large.
+** What is mostly tombstones, runs of level 0 or files of a level, counts as too large by one more than it is,
+** as long as it has one entry for each 16 that it may hide: so it goes before what is due as much, and waits
+** for a level of twice the size it may have. Otherwise it goes down when nothing else is due. It ends where
+** nothing older is. */
 struct kv_pick kv_compact_pick(const struct kv_shape *shape);
 /* The tier that begins with the newest run, of the `young` newest, all of level 0; or nothing. Runs that are
 ** larger by a quarter count as alike. */
