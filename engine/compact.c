@@ -13,8 +13,8 @@
 **
 ** An output that overlaps nothing goes to a deep level at once, so that keys written in their order are
 ** written once or twice. A failure ends the job: only kv_job_free is left, which unlinks the outputs. The
-** job keeps its outputs locked for as long as it lives, so that nobody takes them for left behind before the
-** caller knows whether they are named (invariant 5, Orphans). Thread rule: one thread at a time; the view
+** job keeps its outputs locked for as long as it lives, or its caller needs that, so that nobody takes them
+** for left behind before the caller knows whether they are named (invariant 5, Orphans). Thread rule: one thread at a time; the view
 ** may be shared. */
 #include "compact.h"
 
@@ -42,7 +42,7 @@ enum phase { PHASE_MERGE, PHASE_VERIFY, PHASE_DONE, PHASE_FAILED };
 
 /* A file that was made. */
 struct made_file {
-  struct kv_write_file *handle; /* holds the lock */
+  struct kv_write_file *handle; /* holds the lock; NULL: let go */
   bool kept;                    /* named by the catalog */
 };
 
@@ -747,6 +747,17 @@ void kv_job_let_go(struct kv_job *job) {
   job->view = NULL;
 }
 
+void kv_job_unlock_files(struct kv_job *job) {
+  size_t held = 0;
+  for (size_t i = 0; i < job->edit.added_count; i++) {
+    if (!job->outputs[i].handle) continue;
+    kv_env_close_write(job->config.env, job->outputs[i].handle);
+    job->outputs[i].handle = NULL;
+    held++;
+  }
+  kv_open_files_release(open_files(job), held);
+}
+
 void kv_job_keep_files(struct kv_job *job) {
   for (size_t i = 0; i < job->edit.added_count; i++) job->outputs[i].kept = true;
 }
@@ -778,12 +789,10 @@ void kv_job_end(struct kv_job *job, void (*left)(void *ctx, uint64_t id), void *
   kv_buf_release(&job->reference);
   close_output(job);
   kv_iter_free(job->input);
-  for (size_t i = 0; i < job->edit.added_count; i++) {
+  for (size_t i = 0; i < job->edit.added_count; i++)
     if (is_left(job, i) && left) left(ctx, job->edit.added[i].id);
-    kv_env_close_write(job->config.env, job->outputs[i].handle);
-    kv_file_info_release(&job->edit.added[i]);
-  }
-  kv_open_files_release(open_files(job), job->edit.added_count);
+  kv_job_unlock_files(job);
+  for (size_t i = 0; i < job->edit.added_count; i++) kv_file_info_release(&job->edit.added[i]);
   kv_free(job->outputs);
   kv_free(job->edit.added);
   kv_free(job->edit.removed);

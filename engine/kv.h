@@ -332,6 +332,9 @@ void kv_job_rebase(struct kv_job *job, const struct kv_view *view);
 const struct kv_edit *kv_job_edit(const struct kv_job *job);
 /* A finished job lets go of its view, which would keep files: from then on only its edit may be asked for. */
 void kv_job_let_go(struct kv_job *job);
+/* A finished job lets go of the locks on its files, and the descriptors: nobody can take them for left behind
+** as long as the job lives, which is the caller's to know (invariant 5). */
+void kv_job_unlock_files(struct kv_job *job);
 /* The edit is durable in the catalog: the files are no longer the job's. */
 void kv_job_keep_files(struct kv_job *job);
 /* The same for those of its files that another edit adds, which the job's has become part of. */

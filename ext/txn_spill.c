@@ -84,7 +84,9 @@ kv_status colfam_spill_begin(struct colfam_txn *txn, struct kv_err *err) {
   return status;
 }
 
-/* Runs the job to its end; the layer owns it then. Frees it after a failure. */
+/* Runs the job to its end; the layer owns it then. Frees it after a failure. Its files need no lock: only who
+** has SQLite's write lock judges what is left behind, and that is this transaction; its own sweep leaves what a
+** view names. */
 static kv_status add_job(struct colfam_layer *layer, kv_status status, struct kv_job *job,
                          struct kv_err *err) {
   struct colfam_layer_job *made = NULL;
@@ -96,6 +98,7 @@ static kv_status add_job(struct colfam_layer *layer, kv_status status, struct kv
     return status;
   }
   kv_job_let_go(job);
+  kv_job_unlock_files(job);
   *made = (struct colfam_layer_job){layer->jobs, job};
   layer->jobs = made;
   return KV_OK;

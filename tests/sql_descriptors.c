@@ -2,6 +2,7 @@
 ** an error that says so, and goes on when there are some again. */
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -153,15 +154,52 @@ START_TEST(the_thread_works_for_all_tables) {
 }
 END_TEST
 
+/* COLFAM_ROWS of them, in the order of their keys or not. In order they are never merged: more files than there
+** may be descriptors, and savepoints keep runs apart. */
+START_TEST(a_transaction_of_many_batches) {
+  static const struct {
+    int batch_bytes, step;
+  } cases[] = {{20480, 1}, {65536, 1}, {4096, 104729}, {65536, 104729}};
+  const char *text = getenv("COLFAM_ROWS");
+  int rows = text ? atoi(text) : 30000, batch = cases[_i].batch_bytes, parts = 40;
+  sql_use_threads(0);
+  sql_okf(db,
+          "PRAGMA journal_mode = wal; SELECT colfam_config('batch_bytes', %d); CREATE VIRTUAL TABLE"
+          " t USING colfam(k INT PRIMARY KEY, v, memtable_bytes = 16384, compression = 'none');"
+          "BEGIN",
+          batch);
+  for (int part = 0; part < parts; part++) {
+    sql_okf(db,
+            "SAVEPOINT s%d; INSERT INTO t WITH RECURSIVE n(i) AS (SELECT %d UNION ALL SELECT i + 1"
+            " FROM n WHERE i < %d) SELECT i * %d %% 1000003, i FROM n",
+            part, part * (rows / parts), (part + 1) * (rows / parts) - 1, cases[_i].step);
+    ck_assert_int_lt(open_now(), DESCRIPTORS / 2);
+  }
+  int files = files_on_disk(sql_path("app.db"));
+  printf("descriptors: batches of %d, step %d: %d files of one transaction, %d descriptors\n",
+         batch, cases[_i].step, files, open_now());
+  if (cases[_i].step == 1) ck_assert_int_gt(files, batch == 20480 ? DESCRIPTORS : 8);
+  char *expected = sqlite3_mprintf("%d|%d", rows, rows - 1);
+  sql_rows(db, "SELECT count(*), max(v) FROM t WHERE k >= 0", expected);
+  sql_ok(db, "COMMIT");
+  ck_assert_int_lt(open_now(), DESCRIPTORS / 2);
+  sql_rows(db, "SELECT count(*), max(v) FROM t WHERE k >= 0", expected);
+  sqlite3_free(expected);
+  files_agree(db, "t");
+  sql_rows(db, "SELECT * FROM colfam_check('t')", "");
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("descriptors");
   TCase *tests = tcase_create("descriptors");
-  tcase_set_timeout(tests, 120);
+  tcase_set_timeout(tests, getenv("COLFAM_ROWS") ? 36000 : 120);
   tcase_add_checked_fixture(tests, set_up, tear_down);
   tcase_add_loop_test(tests, two_hundred_table_files, 0, 2);
   tcase_add_test(tests, fifty_runs_read_and_merged_at_a_time);
   tcase_add_test(tests, none_left_is_an_error_that_says_so);
   tcase_add_test(tests, the_thread_works_for_all_tables);
+  tcase_add_loop_test(tests, a_transaction_of_many_batches, 0, 4);
   suite_add_tcase(suite, tests);
   return harness_run(suite);
 }
