@@ -329,6 +329,10 @@ kv_status kv_sst_table(struct kv_sst *sst, struct kv_table **table, struct kv_er
   return status;
 }
 
+struct kv_table *kv_sst_opened(const struct kv_sst *sst) {
+  return __atomic_load_n(&sst->table, __ATOMIC_ACQUIRE);
+}
+
 /* ---- Views. The list is under family->lock. */
 
 void kv_family_add_view(struct kv_family *family, struct kv_view *view) {

@@ -22,6 +22,7 @@ const struct kv_file_info *kv_sst_info(const struct kv_sst *sst);
 const struct kv_comparator *kv_sst_comparator(const struct kv_sst *sst); /* the family's */
 /* Opens it when first touched; the table lives as long as the sst. */
 kv_status kv_sst_table(struct kv_sst *sst, struct kv_table **table, struct kv_err *err);
+struct kv_table *kv_sst_opened(const struct kv_sst *sst); /* NULL until then */
 
 /* What a run has, for those who decide by sizes. */
 struct kv_run_size {

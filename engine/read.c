@@ -63,18 +63,69 @@ static bool is_settled(const struct kv_lookup *lookup, enum kv_lookup_mode mode)
   return lookup->answer != KV_TABLE_NONE || (lookup->missed && mode == KV_LOOKUP_CACHED);
 }
 
+/* Runs whose filters are asked together, so that their loads overlap. */
+#define RUN_GROUP ((size_t)12)
+
+/* The file of each run that may have the key, or NULL; and what its filter says, if it is open. */
+struct run_group {
+  struct kv_sst *files[RUN_GROUP];
+  bool denied[RUN_GROUP];
+};
+
+/* Of the runs from lookup->run on; says how many. */
+static size_t ask_filters(const struct kv_view *view, const struct kv_lookup *lookup,
+                          struct run_group *group) {
+  size_t left = view->run_count - lookup->run, count = left < RUN_GROUP ? left : RUN_GROUP;
+  size_t asked = 0, runs[RUN_GROUP];
+  const struct kv_filter *filters[RUN_GROUP];
+  uint64_t hashes[RUN_GROUP];
+  bool maybe[RUN_GROUP];
+  for (size_t i = 0; i < count; i++) {
+    struct kv_sst *file = kv_run_find(&view->runs[lookup->run + i], lookup->key);
+    const struct kv_table *table = file ? kv_sst_opened(file) : NULL;
+    group->files[i] = file;
+    group->denied[i] = false;
+    if (!table || (i == 0 && lookup->passed)) continue;
+    filters[asked] = kv_table_filter(table);
+    hashes[asked] = lookup->hash;
+    runs[asked++] = i;
+  }
+  kv_filter_may_contain_many(filters, hashes, asked, maybe);
+  for (size_t i = 0; i < asked; i++) group->denied[runs[i]] = !maybe[i];
+  return count;
+}
+
+static kv_status read_file(struct kv_sst *file, struct kv_lookup *lookup, enum kv_lookup_mode mode,
+                           struct kv_err *err) {
+  struct kv_table *table = NULL;
+  kv_status status = kv_sst_table(file, &table, err);
+  lookup->table = table;
+  if (status == KV_OK) status = kv_table_get(table, lookup, mode, err);
+  lookup->passed = false;
+  return status;
+}
+
+/* Counts as if the filters were asked one after another: none behind the run that answers. */
 kv_status kv_read_runs(const struct kv_view *view, struct kv_lookup *lookup,
                        enum kv_lookup_mode mode, struct kv_err *err) {
   kv_status status = KV_OK;
-  for (; lookup->run < view->run_count && status == KV_OK; lookup->run++) {
-    struct kv_sst *file = kv_run_find(&view->runs[lookup->run], lookup->key);
-    if (!file) continue;
-    struct kv_table *table = NULL;
-    status = kv_sst_table(file, &table, err);
-    lookup->table = table;
-    if (status == KV_OK) status = kv_table_get(table, lookup, mode, err);
-    lookup->passed = false;
+  struct run_group group;
+  uint64_t denied = 0;
+  for (size_t at = 0, count = 0; lookup->run < view->run_count && status == KV_OK; lookup->run++) {
+    if (at == count) {
+      count = ask_filters(view, lookup, &group);
+      at = 0;
+    }
+    struct kv_sst *file = group.files[at];
+    bool is_denied = group.denied[at++];
+    denied += is_denied;
+    if (!file || is_denied) continue;
+    status = read_file(file, lookup, mode, err);
     if (is_settled(lookup, mode)) break;
+  }
+  if (denied) {
+    kv_stats_add(kv_family_stats(view->family), KV_STAT_FILTER_CHECKS, denied);
+    kv_stats_add(kv_family_stats(view->family), KV_STAT_FILTER_USEFUL, denied);
   }
   return status;
 }

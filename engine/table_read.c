@@ -279,6 +279,10 @@ size_t kv_table_memory(const struct kv_table *table) {
   return table->parts.memory + (fences->prefixes ? fences->count * sizeof *fences->prefixes : 0);
 }
 
+const struct kv_filter *kv_table_filter(const struct kv_table *table) {
+  return &table->parts.filter;
+}
+
 kv_status kv_table_check_writer(const struct kv_table *table, struct kv_err *err) {
   uint32_t lowest = table->parts.footer.lowest_writer;
   if (lowest <= KV_TABLE_VERSION) return KV_OK;

@@ -98,6 +98,8 @@ struct kv_stretch {
   uint64_t position;
 };
 struct kv_stretch kv_table_stretch(const struct kv_table *table, uint32_t block);
+/* Borrowed. */
+const struct kv_filter *kv_table_filter(const struct kv_table *table);
 /* Whether bounds and filter let the file have the key. */
 bool kv_table_may_have(const struct kv_table *table, struct kv_slice key, uint64_t hash);
 /* Reads a block, walks all of it and proves that every entry is in order and in its stretch. *bytes (from
