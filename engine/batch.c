@@ -177,7 +177,15 @@ uint64_t kv_batch_version(const struct kv_batch *batch) {
 struct batch_iter {
   struct kv_order_iter head;
   struct kv_batch *batch; /* keeps the arena */
+  struct kv_digest *shown;
 };
+
+static bool count_shown(const struct kv_order_iter *iter, uint32_t place, struct kv_entry *entry) {
+  const struct batch_iter *self = (const struct batch_iter *)iter;
+  (void)place;
+  kv_digest_add(self->shown, entry->key, entry->value, entry->deleted);
+  return true;
+}
 
 static void batch_iter_drop(struct kv_order_iter *iter) {
   struct batch_iter *self = (struct batch_iter *)iter;
@@ -186,20 +194,27 @@ static void batch_iter_drop(struct kv_order_iter *iter) {
 }
 
 /* Over all entries of now in the order's order. */
-static kv_status open_iter(struct kv_batch *batch, struct kv_order *order, struct kv_iter **iter,
-                           struct kv_err *err) {
+static kv_status open_iter(struct kv_batch *batch, struct kv_order *order, struct kv_digest *shown,
+                           struct kv_iter **iter, struct kv_err *err) {
   kv_status status = kv_order_extend(order, &batch->entries, err);
   if (status) return status;
   struct batch_iter *made = kv_alloc(1, sizeof *made);
   if (!made) return kv_fail_nomem(err);
-  kv_order_iter_init(&made->head, order, &batch->entries, NULL, batch_iter_drop);
+  kv_order_iter_init(&made->head, order, &batch->entries, shown ? count_shown : NULL,
+                     batch_iter_drop);
   made->batch = kv_batch_ref(batch);
+  made->shown = shown;
   *iter = &made->head.iter;
   return KV_OK;
 }
 
 kv_status kv_batch_iter(struct kv_batch *batch, struct kv_iter **iter, struct kv_err *err) {
-  return open_iter(batch, &batch->order, iter, err);
+  return open_iter(batch, &batch->order, NULL, iter, err);
+}
+
+kv_status kv_batch_iter_counted(struct kv_batch *batch, struct kv_digest *shown,
+                                struct kv_iter **iter, struct kv_err *err) {
+  return open_iter(batch, &batch->order, shown, iter, err);
 }
 
 kv_status kv_batch_iter_bytewise(struct kv_batch *batch, struct kv_iter **iter,
@@ -207,7 +222,7 @@ kv_status kv_batch_iter_bytewise(struct kv_batch *batch, struct kv_iter **iter,
   if (!batch->order.by) return kv_batch_iter(batch, iter, err);
   struct kv_order plain;
   kv_order_init(&plain, NULL);
-  kv_status status = open_iter(batch, &plain, iter, err);
+  kv_status status = open_iter(batch, &plain, NULL, iter, err);
   kv_order_release(&plain);
   return status;
 }

@@ -14,6 +14,7 @@
 
 #include "buf.h"
 #include "compare.h"
+#include "digest.h"
 #include "entries.h"
 #include "iter.h"
 #include "stats.h"
@@ -80,6 +81,9 @@ uint64_t kv_batch_version(const struct kv_batch *batch);
 /* An iterator over the entries live now, in key order; later writes do not show and cannot hurt it. It
 ** holds a reference. */
 kv_status kv_batch_iter(struct kv_batch *batch, struct kv_iter **iter, struct kv_err *err);
+/* The same; each entry that it shows is added to *shown, which must outlive it. */
+kv_status kv_batch_iter_counted(struct kv_batch *batch, struct kv_digest *shown,
+                                struct kv_iter **iter, struct kv_err *err);
 
 /* Appends the live entries as one log batch (FORMAT.md, Log batch), in memcmp order of their keys whatever
 ** the batch's own is. uuid and seq seed the checksum. */

@@ -6,10 +6,11 @@
 **
 **   MERGE   the newest entry of every key goes to the writer. A tombstone goes along only when an older
 **           file, which is no input, may have its key. Outputs are cut by size, so a key is in one file only.
+**           At its end what the sources had is what was written and what was left out (compact_account.h).
 **           Large values go to a value file, a reference to them stays with the key; references of inputs
 **           are carried over (compact_values.h).
 **   VERIFY  every output is opened and read back whole (kv_table_verifier).
-**   DONE    entries and digest of what was handed to the writers equal those read back.
+**   DONE    entries and digest of what the writers were given equal those read back.
 **
 ** An output that overlaps nothing goes to a deep level at once, so that keys written in their order are
 ** written once or twice. A failure ends the job: only kv_job_free is left, which unlinks the outputs. The
@@ -20,6 +21,7 @@
 
 #include <string.h>
 
+#include "compact_account.h"
 #include "compact_pick.h"
 #include "compact_plan.h"
 #include "compact_values.h"
@@ -67,8 +69,7 @@ struct kv_job {
   struct kv_buf head, reference;        /* of the entry at hand */
   struct kv_iter *input;                /* NULL when there is nothing to do */
   struct kv_table_writer *writer;       /* of the output being written, or NULL */
-  struct kv_digest emitted;             /* what was handed to writers */
-  struct kv_digest read_back;
+  struct kv_account account;
   uint64_t bytes_written;
   size_t verified;                    /* outputs read back */
   struct kv_table *output;            /* the one being read back, or NULL */
@@ -113,17 +114,17 @@ static bool has_work(const struct kv_job *job) {
   return plan->count == 1 && job->view->layout->sizes[0].tombstones > 0;
 }
 
-static kv_status open_inputs(const struct kv_job *job, struct kv_iter **inputs, size_t *count,
+static kv_status open_inputs(struct kv_job *job, struct kv_iter **inputs, size_t *count,
                              struct kv_err *err) {
   const struct kv_log_window *log = &job->view->log;
   size_t memtables = job->kind == KV_JOB_MERGE ? 0 : log->table_count;
   kv_status status = KV_OK;
   if (job->batch) {
-    status = kv_batch_iter(job->batch, &inputs[*count], err);
+    status = kv_account_batch(&job->account, job->batch, &inputs[*count], err);
     if (status == KV_OK) ++*count;
   }
   for (size_t i = 0; i < memtables && status == KV_OK; i++) {
-    status = kv_memtable_iter(log->tables[i], log->window, &inputs[*count], err);
+    status = kv_account_memtable(&job->account, log->tables[i], log->window, &inputs[*count], err);
     if (status == KV_OK) ++*count;
   }
   for (size_t i = 0; i < job->plan.count && status == KV_OK; i++) {
@@ -140,7 +141,8 @@ static kv_status open_input(struct kv_job *job, struct kv_err *err) {
   if (!inputs) return kv_fail_nomem(err);
   kv_status status = open_inputs(job, inputs, &count, err);
   if (status == KV_OK) {
-    status = kv_merge_new(inputs, count, kv_view_comparator(job->view), &job->input, err);
+    status = kv_merge_counted(inputs, count, kv_view_comparator(job->view), &job->account.passed,
+                              &job->input, err);
   } else {
     for (size_t i = 0; i < count; i++) kv_iter_free(inputs[i]);
   }
@@ -159,9 +161,10 @@ static uint64_t estimate_entries(const struct kv_job *job) {
 /* ---- The edit */
 
 /* A file that only a newer writer may work on is not rewritten. */
-static kv_status check_writer(struct kv_sst *file, struct kv_err *err) {
+static kv_status take_in(struct kv_job *job, struct kv_sst *file, struct kv_err *err) {
   struct kv_table *table = NULL;
   kv_status status = kv_sst_table(file, &table, err);
+  if (status == KV_OK) kv_account_table(&job->account, table);
   return status == KV_OK ? kv_table_check_writer(table, err) : status;
 }
 
@@ -174,7 +177,7 @@ static kv_status list_removed(struct kv_job *job, struct kv_err *err) {
   for (size_t i = 0; i < plan->count; i++) {
     const struct kv_run *part = &plan->parts[i];
     for (size_t j = 0; j < part->file_count && status == KV_OK; j++) {
-      status = check_writer(part->files[j], err);
+      status = take_in(job, part->files[j], err);
       job->edit.removed[job->edit.removed_count++] = kv_sst_info(part->files[j])->id;
     }
   }
@@ -239,6 +242,7 @@ static kv_status finish_file(struct kv_job *job, struct kv_table_writer **writer
     kv_file_info_release(info);
     return status;
   }
+  kv_digest_join(&job->account.out, digest);
   info->level = holds_values ? KV_LEVEL_VALUES : job->plan.level;
   info->seq = job->seq;
   job->outputs[job->edit.added_count++] =
@@ -282,10 +286,7 @@ static kv_status add_to_file(struct kv_job *job, struct kv_table_writer *writer,
   if (status == KV_MISUSE)
     return kv_fail(err, KV_CORRUPT, "input of the %s up to commit %llu: %s", kind_name(job),
                    (unsigned long long)job->edit.flushed_seq, inner.text);
-  if (status == KV_OK)
-    kv_digest_add(&job->emitted, output->key, output->value, output->deleted || output->apart);
-  else if (status != KV_MISUSE && err)
-    *err = inner;
+  if (status != KV_OK && err) *err = inner;
   return status;
 }
 
@@ -297,9 +298,11 @@ static kv_status bring_back(struct kv_job *job, struct output *output, struct kv
       !kv_value_plan_rewrites(&job->values, &apart, job->config.value_bytes))
     return KV_OK;
   kv_status status = KV_OK;
+  struct kv_slice reference = output->value;
   if (!job->reader) status = kv_value_reader_new(job->view->layout, &job->reader, err);
   if (status == KV_OK)
     status = kv_value_reader_get(job->reader, output->key, &apart, &output->value, err);
+  if (status == KV_OK) kv_account_bring_back(&job->account, output->key, reference, output->value);
   output->apart = false;
   kv_stats_add(kv_family_stats(job->view->family), KV_STAT_COMPACT_BYTES_READ, apart.size);
   return status;
@@ -329,6 +332,7 @@ static kv_status store_apart(struct kv_job *job, struct output *output, struct k
   if (job->reference.status) return kv_fail_nomem(err);
   output->value = kv_buf_slice(&job->reference);
   output->apart = true;
+  kv_account_refer(&job->account, output->key, output->value);
   return cut_file(job, &job->value_writer, err);
 }
 
@@ -358,6 +362,8 @@ static kv_status end_of_input(struct kv_job *job, struct kv_err *err) {
   kv_status status = job->writer ? finish_file(job, &job->writer, err) : KV_OK;
   if (status == KV_OK && job->value_writer) status = finish_file(job, &job->value_writer, err);
   if (status == KV_OK)
+    status = kv_account_check(&job->account, kind_name(job), job->edit.flushed_seq, err);
+  if (status == KV_OK)
     job->edit.removed_count += kv_value_plan_dead(&job->values, job->view->layout, &job->referred,
                                                   job->edit.removed + job->edit.removed_count);
   kv_iter_free(job->input);
@@ -377,25 +383,15 @@ static kv_status merge_step(struct kv_job *job, struct kv_err *err) {
   kv_status status = KV_OK;
   while (input->valid && bytes < job->step_bytes_max && status == KV_OK) {
     bytes += input->key.size + input->value.size + 1;
-    if (!input->deleted || has_older(job, input->key)) status = emit(job, input, err);
+    if (!input->deleted || has_older(job, input->key))
+      status = emit(job, input, err);
+    else
+      kv_account_drop(&job->account, input);
     job->entries_done++;
     if (status == KV_OK) kv_iter_next(input);
   }
   if (status == KV_OK && !input->valid) status = end_of_input(job, err);
   return status;
-}
-
-static kv_status compare_digests(const struct kv_job *job, struct kv_err *err) {
-  const struct kv_digest *emitted = &job->emitted;
-  const struct kv_digest *read = &job->read_back;
-  if (emitted->entries == read->entries && emitted->sum == read->sum) return KV_OK;
-  return kv_fail(
-      err, KV_CORRUPT,
-      "%s up to commit %llu: %llu entries (sum %016llx) were written, %llu (%016llx) read "
-      "back",
-      kind_name(job), (unsigned long long)job->edit.flushed_seq,
-      (unsigned long long)emitted->entries, (unsigned long long)emitted->sum,
-      (unsigned long long)read->entries, (unsigned long long)read->sum);
 }
 
 static kv_status open_output(struct kv_job *job, struct kv_err *err) {
@@ -415,9 +411,7 @@ static void close_output(struct kv_job *job) {
 }
 
 static void end_output(struct kv_job *job) {
-  const struct kv_digest *digest = kv_table_verifier_digest(job->verifier);
-  job->read_back.entries += digest->entries;
-  job->read_back.sum += digest->sum;
+  kv_digest_join(&job->account.read, *kv_table_verifier_digest(job->verifier));
   job->verified++;
   close_output(job);
 }
@@ -472,7 +466,7 @@ static kv_status verify_step(struct kv_job *job, struct kv_err *err) {
   kv_status status = KV_OK;
   if (job->verified < job->edit.added_count) status = verify_output(job, err);
   if (status != KV_OK || job->verified < job->edit.added_count) return status;
-  status = compare_digests(job, err);
+  status = kv_account_check_read(&job->account, kind_name(job), job->edit.flushed_seq, err);
   if (status != KV_OK) return status;
   count_job(job);
   place(job, job->view);
@@ -560,6 +554,7 @@ static kv_status look_for_files(struct kv_job *job, struct kv_err *err) {
     kv_iter_seek_last(input);
     if (input->valid) kv_buf_append(&largest, input->key.data, input->key.size);
   }
+  kv_account_begin(&job->account);
   kv_iter_seek_first(input);
   if (largest.size && input->valid)
     job->meets_files = kv_layout_meets(job->view->layout, input->key, kv_buf_slice(&largest));

@@ -310,8 +310,8 @@ kv_status kv_job_new_gather(struct kv_view *view, uint64_t seq, struct kv_job **
 kv_status kv_job_new_tier(struct kv_view *view, uint64_t seq, uint64_t *oldest, struct kv_job **job,
                           struct kv_err *err);
 /* A bounded piece of work (about 1 MiB of input, or of output read back). *done when the output is
-** written, synced, read back and its rows and digest equal to the input's (KV_CORRUPT otherwise). After a
-** failure only free. */
+** written, synced and read back; entries and digest of the inputs are then those of what was written and what
+** was left out (KV_CORRUPT otherwise). After a failure only free. */
 kv_status kv_job_step(struct kv_job *job, bool *done, struct kv_err *err);
 /* Key and value bytes that one step works through (1 MiB when not set). */
 void kv_job_set_step_bytes(struct kv_job *job, uint64_t bytes);

@@ -20,7 +20,8 @@
 
 struct commit {
   uint64_t seq;
-  uint32_t end; /* the place behind its last entry */
+  uint32_t end;          /* the place behind its last entry */
+  struct kv_digest upto; /* of all entries below that */
 };
 
 struct kv_memtable {
@@ -75,6 +76,11 @@ static uint64_t last_seq(const struct kv_memtable *table) {
   return table->commit_count ? table->commits[table->commit_count - 1].seq : 0;
 }
 
+/* Of the first so many commits. */
+static struct kv_digest digest_upto(const struct kv_memtable *table, size_t commits) {
+  return commits ? table->commits[commits - 1].upto : (struct kv_digest){0, 0};
+}
+
 static bool make_room(struct kv_memtable *table) {
   if (table->commit_count < table->commit_room) return true;
   size_t room = table->commit_room ? 2 * table->commit_room : 8;
@@ -96,15 +102,18 @@ static kv_status add_all(struct kv_memtable *table, uint64_t seq, struct kv_batc
   struct kv_entries_mark mark = kv_entries_mark(entries);
   kv_status status = KV_OK;
   enum kv_entry_before before;
+  struct kv_digest digest = digest_upto(table, table->commit_count);
   while (!status && kv_batch_reader_next(reader, &status, err)) {
-    status = kv_entries_push(entries, kv_hash_key(reader->key), reader->key, reader->value,
-                             reader->deleted, &before, err);
+    uint64_t hash = kv_hash_key(reader->key);
+    kv_digest_add_hashed(&digest, hash, reader->value, reader->deleted);
+    status =
+        kv_entries_push(entries, hash, reader->key, reader->value, reader->deleted, &before, err);
   }
   if (status) {
     kv_entries_rollback(entries, mark, false);
     return status;
   }
-  table->commits[table->commit_count++] = (struct commit){seq, entries->places.end};
+  table->commits[table->commit_count++] = (struct commit){seq, entries->places.end, digest};
   return KV_OK;
 }
 
@@ -127,10 +136,10 @@ struct stretch {
   uint32_t upto;
 };
 
-/* The place behind the last commit whose seq is at most `seq`. Under the lock. */
-static uint32_t end_of(const struct kv_memtable *table, uint64_t seq) {
-  if (seq >= last_seq(table)) return table->entries.places.end;
+/* How many commits have a seq of at most `seq`. Under the lock. */
+static size_t commits_upto(const struct kv_memtable *table, uint64_t seq) {
   size_t low = 0, high = table->commit_count;
+  if (seq >= last_seq(table)) return high;
   if (seq < first_seq(table)) high = 0;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
@@ -139,7 +148,13 @@ static uint32_t end_of(const struct kv_memtable *table, uint64_t seq) {
     else
       high = middle;
   }
-  return low ? table->commits[low - 1].end : KV_PLACE_FIRST;
+  return low;
+}
+
+/* The place behind the last commit whose seq is at most `seq`. Under the lock. */
+static uint32_t end_of(const struct kv_memtable *table, uint64_t seq) {
+  size_t commits = commits_upto(table, seq);
+  return commits ? table->commits[commits - 1].end : KV_PLACE_FIRST;
 }
 
 static struct stretch stretch_of(const struct kv_memtable *table, struct kv_window window) {
@@ -181,12 +196,26 @@ struct memtable_iter {
   struct kv_order_iter head;
   struct kv_memtable *table;
   struct stretch stretch;
+  struct kv_digest *passed;
 };
 
 static bool stretch_visible(const struct kv_order_iter *iter, uint32_t place,
                             struct kv_entry *entry) {
   const struct memtable_iter *self = (const struct memtable_iter *)iter;
   return in_stretch(iter->keys.entries, self->stretch, place, entry);
+}
+
+static bool count_passed(const struct kv_order_iter *iter, uint32_t place, struct kv_entry *entry) {
+  const struct memtable_iter *self = (const struct memtable_iter *)iter;
+  const struct kv_entries *entries = iter->keys.entries;
+  if (!in_stretch(entries, self->stretch, place, entry)) return false;
+  struct kv_entry version = *entry;
+  uint64_t hash = version.older >= self->stretch.from ? kv_hash_key(entry->key) : 0;
+  while (version.older >= self->stretch.from) {
+    version = kv_entries_at(entries, version.older);
+    kv_digest_add_hashed(self->passed, hash, version.value, version.deleted);
+  }
+  return true;
 }
 
 static void memtable_iter_drop(struct kv_order_iter *iter) {
@@ -197,13 +226,19 @@ static void memtable_iter_drop(struct kv_order_iter *iter) {
 
 kv_status kv_memtable_iter(struct kv_memtable *table, struct kv_window window,
                            struct kv_iter **iter, struct kv_err *err) {
+  return kv_memtable_iter_counted(table, window, NULL, iter, err);
+}
+
+kv_status kv_memtable_iter_counted(struct kv_memtable *table, struct kv_window window,
+                                   struct kv_digest *passed, struct kv_iter **iter,
+                                   struct kv_err *err) {
   struct memtable_iter *made = kv_alloc(1, sizeof *made);
   if (!made) return kv_fail_nomem(err);
   kv_mutex_lock(table->mutex);
   kv_status status = kv_order_extend(&table->order, &table->entries, err);
   if (!status) {
-    kv_order_iter_init(&made->head, &table->order, &table->entries, stretch_visible,
-                       memtable_iter_drop);
+    kv_order_iter_init(&made->head, &table->order, &table->entries,
+                       passed ? count_passed : stretch_visible, memtable_iter_drop);
     made->stretch = stretch_of(table, window);
   }
   kv_mutex_unlock(table->mutex);
@@ -212,8 +247,17 @@ kv_status kv_memtable_iter(struct kv_memtable *table, struct kv_window window,
     return status;
   }
   made->table = kv_memtable_ref(table);
+  made->passed = passed;
   *iter = &made->head.iter;
   return KV_OK;
+}
+
+struct kv_digest kv_memtable_digest(struct kv_memtable *table, struct kv_window window) {
+  kv_mutex_lock(table->mutex);
+  struct kv_digest upto = digest_upto(table, commits_upto(table, window.upper_seq));
+  struct kv_digest from = digest_upto(table, commits_upto(table, window.flushed_seq));
+  kv_mutex_unlock(table->mutex);
+  return kv_digest_without(upto, from);
 }
 
 uint64_t kv_memtable_gen(const struct kv_memtable *table) {

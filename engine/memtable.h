@@ -13,6 +13,7 @@
 #include "batch.h"
 #include "buf.h"
 #include "compare.h"
+#include "digest.h"
 #include "iter.h"
 #include "status.h"
 
@@ -43,6 +44,13 @@ void kv_memtable_prefetch(struct kv_memtable *table, const uint64_t *hashes, siz
 /* Over one entry a key: the newest in the window. Fixed when opened. Holds a reference. */
 kv_status kv_memtable_iter(struct kv_memtable *table, struct kv_window window,
                            struct kv_iter **iter, struct kv_err *err);
+/* The same; the versions in the window that are older than one that it shows are added to *passed, which must
+** outlive it. */
+kv_status kv_memtable_iter_counted(struct kv_memtable *table, struct kv_window window,
+                                   struct kv_digest *passed, struct kv_iter **iter,
+                                   struct kv_err *err);
+/* All versions in the window, summed up as they came. */
+struct kv_digest kv_memtable_digest(struct kv_memtable *table, struct kv_window window);
 
 uint64_t kv_memtable_gen(const struct kv_memtable *table);
 uint64_t kv_memtable_first_seq(struct kv_memtable *table); /* 0 while empty */

@@ -22,6 +22,7 @@ struct merge {
   size_t source_count;
   size_t *heap; /* indices of sources; room for all */
   size_t heap_size;
+  struct kv_digest *passed; /* the caller's, or NULL */
   bool backward;
   struct kv_buf pivot; /* the shown key while sources are sought again */
 };
@@ -101,12 +102,19 @@ static bool step(struct merge *merge, size_t at) {
   return true;
 }
 
+static bool pass(struct merge *merge, size_t at) {
+  const struct kv_iter *source = merge->sources[merge->heap[at]];
+  if (merge->passed)
+    kv_digest_add(merge->passed, source->key, source->value, source->deleted || source->apart);
+  return step(merge, at);
+}
+
 /* Passes over the older entries of the shown key; false when a source failed. */
 static bool pass_older(struct merge *merge) {
   for (size_t child = 1; child <= 2; child++) {
     while (child < merge->heap_size &&
            kv_slice_equal(merge->sources[merge->heap[child]]->key, merge->base.key)) {
-      if (!step(merge, child)) return false;
+      if (!pass(merge, child)) return false;
     }
   }
   return true;
@@ -224,6 +232,13 @@ static struct merge *merge_alloc(size_t n) {
 
 kv_status kv_merge_new(struct kv_iter **sources, size_t n, const struct kv_comparator *comparator,
                        struct kv_iter **iter, struct kv_err *err) {
+  return kv_merge_counted(sources, n, comparator, NULL, iter, err);
+}
+
+/* One source has nothing that is passed over. */
+kv_status kv_merge_counted(struct kv_iter **sources, size_t n,
+                           const struct kv_comparator *comparator, struct kv_digest *passed,
+                           struct kv_iter **iter, struct kv_err *err) {
   *iter = NULL;
   if (n == 1) {
     *iter = sources[0];
@@ -237,6 +252,7 @@ kv_status kv_merge_new(struct kv_iter **sources, size_t n, const struct kv_compa
   for (size_t i = 0; i < n; i++) merge->sources[i] = sources[i];
   merge->source_count = n;
   merge->comparator = comparator;
+  merge->passed = passed;
   *iter = &merge->base;
   return KV_OK;
 }

@@ -258,6 +258,10 @@ uint64_t kv_table_raw_bytes(const struct kv_table *table) {
   return table->parts.properties.key_bytes + table->parts.properties.value_bytes;
 }
 
+struct kv_digest kv_table_digest(const struct kv_table *table) {
+  return (struct kv_digest){table->parts.properties.entries, table->parts.properties.digest};
+}
+
 uint64_t kv_table_compression(const struct kv_table *table) {
   return table->parts.properties.compression_level;
 }

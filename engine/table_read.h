@@ -35,6 +35,8 @@ uint64_t kv_table_raw_bytes(const struct kv_table *table);
 uint64_t kv_table_compression(const struct kv_table *table);
 /* Bits a key of its filter; 0 = none. */
 uint64_t kv_table_filter_bits(const struct kv_table *table);
+/* Of all entries, from the properties. */
+struct kv_digest kv_table_digest(const struct kv_table *table);
 uint64_t kv_table_value_bytes(const struct kv_table *table); /* of these, the values' */
 /* What its references name. Borrowed. */
 const struct kv_value_uses *kv_table_uses(const struct kv_table *table);

@@ -33,11 +33,10 @@ static kv_status fault(const struct kv_table_verifier *verify, uint32_t block, c
 }
 
 /* A point lookup of the entry under the cursor must find this very entry. */
-static kv_status check_lookup(const struct kv_table_verifier *verify, uint32_t block,
+static kv_status check_lookup(const struct kv_table_verifier *verify, uint32_t block, uint64_t hash,
                               struct kv_err *err) {
   const struct kv_block_cursor *cursor = &verify->cursor;
   struct kv_slice key = kv_buf_slice(&cursor->key), value;
-  uint64_t hash = kv_hash_key(key);
   if (!kv_filter_may_contain(&verify->table->parts.filter, hash)) {
     return fault(verify, block, "the filter denies it", err);
   }
@@ -72,7 +71,8 @@ static kv_status check_entry(struct kv_table_verifier *verify, uint32_t block, s
       !kv_key_ascends(verify->table->comparator, kv_buf_slice(&verify->last_key), key)) {
     return fault(verify, block, "keys are not ascending", err);
   }
-  kv_status status = check_lookup(verify, block, err);
+  uint64_t hash = kv_hash_key(key);
+  kv_status status = check_lookup(verify, block, hash, err);
   if (status) return status;
   kv_buf_clear(&verify->last_key);
   kv_buf_append(&verify->last_key, key.data, key.size);
@@ -80,7 +80,7 @@ static kv_status check_entry(struct kv_table_verifier *verify, uint32_t block, s
   verify->tombstones += cursor->deleted;
   verify->key_bytes += key.size;
   verify->value_bytes += cursor->value.size;
-  kv_digest_add(&verify->digest, key, cursor->value, cursor->deleted || cursor->apart);
+  kv_digest_add_hashed(&verify->digest, hash, cursor->value, cursor->deleted || cursor->apart);
   return cursor->apart ? count_reference(verify, block, err) : KV_OK;
 }
 

@@ -25,7 +25,7 @@
 #define ENTRY_HEAD_BYTES_MAX 20 /* varints, restart and bucket of one entry, roughly */
 #define CREATE_ATTEMPTS 8
 
-/* ---- File infos, digests, paths */
+/* ---- File infos, paths */
 
 void kv_file_info_init(struct kv_file_info *info) {
   memset(info, 0, sizeof *info);
@@ -51,17 +51,6 @@ kv_status kv_file_info_copy(struct kv_file_info *to, const struct kv_file_info *
   }
   *to = copy;
   return KV_OK;
-}
-
-void kv_digest_add(struct kv_digest *digest, struct kv_slice key, struct kv_slice value,
-                   bool deleted) {
-  uint64_t seed = kv_hash_key(key) * 2 + deleted;
-  digest->entries++;
-  digest->sum += kv_hash_seeded(value, seed);
-}
-
-void kv_digest_add_apart(struct kv_digest *digest, struct kv_slice key, struct kv_slice reference) {
-  kv_digest_add(digest, key, reference, true);
 }
 
 void kv_table_path(struct kv_buf *path, const char *dir, uint64_t id) {
@@ -399,7 +388,7 @@ static kv_status start_block(struct kv_table_writer *writer, struct kv_slice key
 /* A put, a tombstone, or a value that is a reference. */
 enum kind { PUT, TOMBSTONE, APART };
 
-static kv_status count_entry(struct kv_table_writer *writer, struct kv_slice key,
+static kv_status count_entry(struct kv_table_writer *writer, struct kv_slice key, uint64_t hash,
                              struct kv_slice value, enum kind kind, struct kv_err *err) {
   struct kv_table_properties *properties = &writer->properties;
   struct kv_apart apart;
@@ -407,7 +396,7 @@ static kv_status count_entry(struct kv_table_writer *writer, struct kv_slice key
   properties->tombstones += kind == TOMBSTONE;
   properties->key_bytes += key.size;
   properties->value_bytes += value.size;
-  kv_digest_add(&writer->digest, key, value, kind != PUT);
+  kv_digest_add_hashed(&writer->digest, hash, value, kind != PUT);
   if (kind != APART) return KV_OK;
   if (!kv_apart_parse(value, &apart)) return kv_fail(err, KV_MISUSE, "table: no reference");
   return kv_value_uses_add(&writer->uses, (struct kv_value_use){apart.file, 1, apart.size}, err);
@@ -432,7 +421,7 @@ static kv_status add_entry(struct kv_table_writer *writer, struct kv_slice key,
     kv_buf_append(&writer->hashes, &hash, sizeof hash);
     if (writer->hashes.status) return kv_fail_nomem(err);
   }
-  return count_entry(writer, key, value, kind, err);
+  return count_entry(writer, key, hash, value, kind, err);
 }
 
 static kv_status refuse(struct kv_err *err) {

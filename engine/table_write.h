@@ -12,6 +12,7 @@
 #include "apart.h"
 #include "buf.h"
 #include "compare.h"
+#include "digest.h"
 #include "env.h"
 #include "status.h"
 
@@ -52,16 +53,6 @@ void kv_file_info_release(struct kv_file_info *info);
 kv_status kv_file_info_copy(struct kv_file_info *to, const struct kv_file_info *from,
                             struct kv_err *err);
 
-/* An order-independent sum over entries, to compare what went in with what came out. */
-struct kv_digest {
-  uint64_t entries;
-  uint64_t sum;
-};
-void kv_digest_add(struct kv_digest *digest, struct kv_slice key, struct kv_slice value,
-                   bool deleted);
-/* The same for an entry whose value is stored apart. */
-void kv_digest_add_apart(struct kv_digest *digest, struct kv_slice key, struct kv_slice reference);
-
 /* "<dir>/<16 hex digits>.sst" appended with its NUL (size counts it). */
 void kv_table_path(struct kv_buf *path, const char *dir, uint64_t id);
 
@@ -88,7 +79,7 @@ const struct kv_value_uses *kv_table_writer_uses(const struct kv_table_writer *w
 /* Bytes given to the file so far, for splitting outputs. */
 uint64_t kv_table_writer_bytes(const struct kv_table_writer *writer);
 /* Writes the tail, syncs file and directory and fills *info but for level and seq. At least one entry,
-** else KV_MISUSE. The file stays locked (env.h) until the writer is freed or its handle is closed. */
+** else KV_MISUSE. *digest (may be NULL) is the sum of what was added. The file stays locked (env.h) until the writer is freed or its handle is closed. */
 kv_status kv_table_writer_finish(struct kv_table_writer *writer, struct kv_file_info *info,
                                  struct kv_digest *digest, struct kv_err *err);
 /* Takes over the handle of a finished file, and with it its lock; closed with kv_env_close_write. */

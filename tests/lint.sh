@@ -10,9 +10,9 @@ failed=0
 
 # The engine's modules in order: a file includes only headers of modules named before its own, or its own.
 # env_posix.c belongs to env, and so on: the longest name that a file's name starts with.
-modules=(status mem buf code compress compare hash stream stats env open_files key custom build apart iter pool cache places slots entries order uncounted batch memtable log
+modules=(status mem buf code compress compare hash digest stream stats env open_files key custom build apart iter pool cache places slots entries order uncounted batch memtable log
   filter block table_format table_write table_read copy kv merge layout view run_iter family values read scan compact_pick
-  compact_plan compact
+  compact_plan compact_account compact
   salvage_run salvage check)
 
 report() { # WHAT, findings on standard input

@@ -2,7 +2,7 @@
 # Switches off one rule of durability after another (COLFAM_MUTANT, in the test build and the test's disk) and
 # expects the power loss test to fail each time: tests/mutants.sh PROGRAM [RULE...]. A mutant that passes is a
 # hole in the test. Each has the mode and histories where it must be found, and where all is well without it;
-# or another program beside that one, for rules that take two processes.
+# or another program beside that one, for rules that take two processes, and for the account of jobs.
 set -uo pipefail
 
 program=$1
@@ -22,6 +22,8 @@ rules=(
   "sweep-names        DELETE/FULL     tables     what a manifest names is no orphan"
   "sweep-lock         sql_orphans     -          nor what somebody has locked"
   "sweep-age          TRUNCATE/NORMAL tables     an orphan of this commit is no older than it"
+  "merge-entry        test_compact_account - a merge that loses an entry is noticed"
+  "tombstone-dropped  test_compact_account - a tombstone left out uncounted is noticed"
   "copy-sync          WAL/FULL        backup     a copy's table files are synced"
   "copy-sync-dir      WAL/FULL        backup     and their directory"
   "copy-sync-parent   WAL/FULL        backup     and the entry of that one"
