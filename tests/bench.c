@@ -255,7 +255,9 @@ static void each_file(const char *dir, void (*fn)(const char *path, uint64_t *su
 
 static void add_size(const char *path, uint64_t *sum) {
   struct stat info;
-  if (lstat(path, &info) == 0) *sum += (uint64_t)info.st_size;
+  if (lstat(path, &info) != 0) return;
+  uint64_t size = (uint64_t)info.st_size, held = (uint64_t)info.st_blocks * 512;
+  *sum += size < held ? size : held;
 }
 
 uint64_t bench_disk_bytes(const char *dir) {

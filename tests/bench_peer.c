@@ -1,6 +1,8 @@
 /* See bench_peer.h: what is the same for all peers. */
 #include "bench_peer.h"
 
+#include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,8 +134,27 @@ void bench_add_ways(struct bench_case *to, enum bench_kind kind, struct bench_st
 
 void bench_print_settings(const struct bench_store *stores, size_t count) {
   for (size_t i = 0; i < count; i++) {
-    const struct bench_setup *setup = &stores[i].setup;
-    printf("%-12s %s; cache %zu MiB%s\n", stores[i].peer->name, stores[i].peer->settings,
-           setup->cache_bytes >> 20, setup->durable ? "; each commit synced" : "");
+    const struct bench_store *store = &stores[i];
+    char text[400];
+    size_t same = 0;
+    while (same < i && (stores[same].peer != store->peer ||
+                        stores[same].setup.cache_bytes != store->setup.cache_bytes))
+      same++;
+    if (same < i || !store->peer) continue;
+    store->peer->describe(store->handle, &store->setup, text, sizeof text);
+    if (store->setup.cache_bytes)
+      printf("%-12s %s; cache %zu MiB, ", store->peer->name, text, store->setup.cache_bytes >> 20);
+    else
+      printf("%-12s %s; cache by default, ", store->peer->name, text);
+    printf("%s%s%s\n", store->setup.durable ? "each commit synced" : "commits not synced",
+           store->setup.option ? "; " : "", store->setup.option ? store->setup.option : "");
   }
+}
+
+const char *bench_library_of(const void *symbol) {
+  static char path[PATH_MAX];
+  Dl_info info;
+  if (!dladdr(symbol, &info) || !realpath(info.dli_fname, path)) return "library unknown";
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
 }

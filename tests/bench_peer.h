@@ -34,8 +34,9 @@ struct bench_way {
 
 struct bench_peer {
   const char *name;
-  const char *settings; /* printed with the bench */
-  bool colfam;          /* it is what is measured, not a peer; false for the floor too */
+  /* How this one is set, its library's version first: printed with the bench. */
+  void (*describe)(const void *store, const struct bench_setup *setup, char *text, size_t size);
+  bool colfam; /* it is what is measured, not a peer; false for the floor too */
   const struct bench_way *ways;
   size_t way_count;
   void *(*open)(const char *dir, const struct bench_setup *setup);
@@ -65,6 +66,7 @@ extern const struct bench_peer bench_rocksdb;      /* a write batch is blind */
 extern const struct bench_peer bench_rocksdb_wbwi; /* with an index: WriteBatchWithIndex */
 extern const struct bench_peer bench_leveldb;
 extern const struct bench_peer bench_lmdb;
+extern const struct bench_peer bench_lmdb_mapped;  /* MDB_WRITEMAP: what writes best unsynced */
 extern const struct bench_peer bench_sqlite;       /* WITHOUT ROWID */
 extern const struct bench_peer bench_sqlite_rowid; /* a rowid and an index */
 extern const struct bench_peer bench_floor;        /* bench_floor.h */
@@ -96,7 +98,9 @@ void bench_warm(struct bench_store *stores, size_t store_count, uint64_t count);
 /* Lanes of a case for every way of the kind that the stores offer, over the keys asked. */
 void bench_add_ways(struct bench_case *to, enum bench_kind kind, struct bench_store *stores,
                     size_t count, const struct bench_asked *asked);
-/* Prints how each is set. */
+/* Prints how each is set, one peer once. */
 void bench_print_settings(const struct bench_store *stores, size_t count);
+/* The file name of the library that `symbol` is from, which ends in its version. */
+const char *bench_library_of(const void *symbol);
 
 #endif

@@ -38,6 +38,16 @@ static void *open_store(const char *dir, const struct bench_setup *setup) {
   return store;
 }
 
+static void describe(const void *opened, const struct bench_setup *setup, char *text, size_t size) {
+  const struct engine_store *store = opened;
+  struct kv_options options = kv_family_options(store->family);
+  (void)setup;
+  snprintf(
+      text, size,
+      "engine/kv.h of this tree, no log; memtable %llu MiB, filter and compression as by default",
+      (unsigned long long)options.memtable_bytes >> 20);
+}
+
 static void drop_batch(struct engine_store *store) {
   kv_batch_unref(store->batch);
   store->batch = NULL;
@@ -239,7 +249,7 @@ static const struct bench_way ways[] = {
 };
 const struct bench_peer bench_colfam_engine = {
     .name = "colfam C",
-    .settings = "engine/kv.h, options at their defaults, no log",
+    .describe = describe,
     .colfam = true,
     .ways = ways,
     .way_count = sizeof ways / sizeof *ways,

@@ -2,6 +2,7 @@
 #include "bench_peer.h"
 
 #include <leveldb/c.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +56,14 @@ static void *open_store(const char *dir, const struct bench_setup *setup) {
   store->db = leveldb_open(store->options, dir, &error);
   need(error);
   return store;
+}
+
+static void describe(const void *opened, const struct bench_setup *setup, char *text, size_t size) {
+  (void)opened, (void)setup;
+  snprintf(text, size,
+           "LevelDB %d.%d, C API; Bloom filter of %d bits, Snappy, LRU block cache; write buffer 4"
+           " MiB, one background thread",
+           leveldb_major_version(), leveldb_minor_version(), FILTER_BITS);
 }
 
 static void close_store(void *opened) {
@@ -154,7 +163,7 @@ static const struct bench_way ways[] = {
 };
 const struct bench_peer bench_leveldb = {
     .name = "LevelDB",
-    .settings = "C API; 10-bit Bloom filter, Snappy, LRU block cache",
+    .describe = describe,
     .ways = ways,
     .way_count = sizeof ways / sizeof *ways,
     .open = open_store,

@@ -2,6 +2,7 @@
 #include "bench_peer.h"
 
 #include <rocksdb/c.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,25 @@ static void *open_store(const char *dir, const struct bench_setup *setup) {
       rocksdb_open_column_families(store->options, dir, 1, &name, &options, &store->family, &error);
   need(error);
   return store;
+}
+
+static void describe(const void *opened, const struct bench_setup *setup, char *text, size_t size) {
+  const struct rocksdb_store *store = opened;
+  (void)setup;
+  snprintf(text, size,
+           "%s, C API; Bloom filter of %d bits, zstd, LRU block cache; write buffer %zu MiB, %d at"
+           " most, %d background jobs",
+           bench_library_of((const void *)(uintptr_t)rocksdb_open), FILTER_BITS,
+           rocksdb_options_get_write_buffer_size(store->options) >> 20,
+           rocksdb_options_get_max_write_buffer_number(store->options),
+           rocksdb_options_get_max_background_jobs(store->options));
+}
+
+static void describe_indexed(const void *opened, const struct bench_setup *setup, char *text,
+                             size_t size) {
+  describe(opened, setup, text, size);
+  size_t used = strlen(text);
+  snprintf(text + used, size - used, "; WriteBatchWithIndex, keys overwritten");
 }
 
 static void *open_indexed(const char *dir, const struct bench_setup *setup) {
@@ -317,7 +337,7 @@ static const struct bench_way ways[] = {
 };
 const struct bench_peer bench_rocksdb = {
     .name = "RocksDB",
-    .settings = "C API; 10-bit Bloom filter, zstd, LRU block cache",
+    .describe = describe,
     .ways = ways,
     .way_count = sizeof ways / sizeof *ways,
     .open = open_store,
@@ -336,7 +356,7 @@ const struct bench_peer bench_rocksdb = {
 static const struct bench_way indexed_ways[] = {{"RocksDB indexed batch", BENCH_GET, indexed_get}};
 const struct bench_peer bench_rocksdb_wbwi = {
     .name = "RocksDB indexed batch",
-    .settings = "C API; WriteBatchWithIndex, keys overwritten",
+    .describe = describe_indexed,
     .ways = indexed_ways,
     .way_count = sizeof indexed_ways / sizeof *indexed_ways,
     .open = open_indexed,

@@ -163,6 +163,48 @@ static void *open_colfam(const char *dir, const struct bench_setup *setup) {
   return store;
 }
 
+static void describe(const struct sql_store *store, const char *what, char *text, size_t size) {
+  sqlite3_stmt *ask = bench_sql_prepare(store->db, "PRAGMA mmap_size");
+  sqlite3_int64 mapped = bench_sql_step(ask);
+  sqlite3_finalize(ask);
+  snprintf(text, size, "%s, SQLite %s; WAL, prepared statements, mmap_size %lld", what,
+           sqlite3_libversion(), (long long)mapped);
+}
+
+static void describe_sqlite(const void *opened, const struct bench_setup *setup, char *text,
+                            size_t size) {
+  (void)setup;
+  describe(opened, "WITHOUT ROWID", text, size);
+}
+
+static void describe_rowid(const void *opened, const struct bench_setup *setup, char *text,
+                           size_t size) {
+  (void)setup;
+  describe(opened, "rowid table with a unique index", text, size);
+}
+
+static void describe_floor(const void *opened, const struct bench_setup *setup, char *text,
+                           size_t size) {
+  (void)setup;
+  describe(opened, "virtual table over a hash table in memory: what SQLite itself costs", text,
+           size);
+}
+
+/* With the options that the table has. */
+static void describe_colfam(const void *opened, const struct bench_setup *setup, char *text,
+                            size_t size) {
+  const struct sql_store *store = opened;
+  (void)setup;
+  sqlite3_stmt *ask = bench_sql_prepare(
+      store->db, "SELECT colfam_version(), options, colfam_config('threads') FROM colfam_families"
+                 " WHERE table_name = 't'");
+  bench_need(sqlite3_step(ask) == SQLITE_ROW, "no colfam table");
+  snprintf(text, size, "colfam %s, SQLite %s; WAL, prepared statements, %d background thread; %s",
+           sqlite3_column_text(ask, 0), sqlite3_libversion(), sqlite3_column_int(ask, 2),
+           sqlite3_column_text(ask, 1));
+  sqlite3_finalize(ask);
+}
+
 static void close_store(void *opened) {
   struct sql_store *store = opened;
   for (int i = 0; i < STATEMENTS; i++) sqlite3_finalize(store->statements[i]);
@@ -388,7 +430,7 @@ static const struct bench_way sqlite_ways[] = {
 };
 const struct bench_peer bench_sqlite = {
     .name = "SQLite",
-    .settings = "WITHOUT ROWID, WAL, prepared statements",
+    .describe = describe_sqlite,
     .ways = sqlite_ways,
     .way_count = sizeof sqlite_ways / sizeof *sqlite_ways,
     .open = open_sqlite,
@@ -412,7 +454,7 @@ static const struct bench_way rowid_ways[] = {
 };
 const struct bench_peer bench_sqlite_rowid = {
     .name = "SQLite rowid + index",
-    .settings = "rowid table with a unique index, WAL, prepared statements",
+    .describe = describe_rowid,
     .ways = rowid_ways,
     .way_count = sizeof rowid_ways / sizeof *rowid_ways,
     .open = open_rowid,
@@ -439,7 +481,7 @@ static const struct bench_way floor_ways[] = {
 };
 const struct bench_peer bench_floor = {
     .name = "floor",
-    .settings = "virtual table over a hash table in memory: what SQLite itself costs",
+    .describe = describe_floor,
     .ways = floor_ways,
     .way_count = sizeof floor_ways / sizeof *floor_ways,
     .open = open_floor,
@@ -466,7 +508,7 @@ static const struct bench_way colfam_ways[] = {
 };
 const struct bench_peer bench_colfam_sql = {
     .name = "colfam SQL",
-    .settings = "options at their defaults, WAL, background thread on",
+    .describe = describe_colfam,
     .colfam = true,
     .ways = colfam_ways,
     .way_count = sizeof colfam_ways / sizeof *colfam_ways,

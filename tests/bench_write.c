@@ -1,5 +1,6 @@
 /* B7, transactions: 1, 100 and 1,000 random rows committed to a table that has many, synced and not; bytes
-** written a commit; the longest commits. By the clock on the wall, the background thread at work beside. */
+** written a commit; the longest commits; how far the database file has grown. By the clock on the wall, the
+** background thread at work beside. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "bench_peer.h"
 #include "bench_peer_sql.h"
 
-#define WRITERS 7
+#define WRITERS 8
 #define COMMITS_MAX 20000 /* of a writer and case */
 
 struct writer {
@@ -29,6 +30,7 @@ static struct writer writers[WRITERS] = {
     {.name = "RocksDB", .peer = &bench_rocksdb, .cache_bytes = (size_t)256 << 20},
     {.name = "LevelDB", .peer = &bench_leveldb, .cache_bytes = (size_t)256 << 20},
     {.name = "LMDB", .peer = &bench_lmdb, .cache_bytes = (size_t)256 << 20},
+    {.name = "LMDB, WRITEMAP", .peer = &bench_lmdb_mapped, .cache_bytes = (size_t)256 << 20},
     {.name = "colfam SQL", .peer = &bench_colfam_sql},
     {.name = "limit: log append alone"},
 };
@@ -109,27 +111,42 @@ static uint64_t background_bytes(const struct writer *writer) {
   return bytes;
 }
 
+#define QUANTILE_SAMPLES 1000
+
+/* The 99.9th percentile, of so many that it is not simply the longest; else that. What LMDB writes through
+** its map is not counted. */
+static void print_longest(const struct job *job, const char *setting) {
+  static struct bench_case longest;
+  size_t samples = writers[0].commit_count;
+  bench_case_init(&longest, "B7", "ms", "%s of COMMIT of %zu rows, %s, %zu commits",
+                  samples >= QUANTILE_SAMPLES ? "p99.9" : "the longest", job->rows, setting,
+                  samples);
+  longest.waits = true;
+  for (size_t i = 0; i < WRITERS; i++) {
+    double part = samples >= QUANTILE_SAMPLES ? 0.999 : 1;
+    bench_count(&longest, writers[i].name, quantile(&writers[i], part) * 1e3);
+  }
+  bench_goal(&longest, "colfam SQL", 1, "SQLite, default cache");
+  bench_print(&longest);
+}
+
 /* What the writers have counted meanwhile. */
 static void print_counts(const struct job *job, const char *setting) {
-  static struct bench_case bytes, longest;
+  static struct bench_case bytes;
   bench_case_init(&bytes, "B7", "bytes", "written a commit of %zu rows by its thread, %s",
                   job->rows, setting);
-  bench_case_init(&longest, "B7", "ms", "p99.9 of COMMIT of %zu rows, %s", job->rows, setting);
-  longest.waits = true;
   for (size_t i = 0; i < WRITERS; i++) {
     struct writer *writer = &writers[i];
     uint64_t background = background_bytes(writer) - writer->background;
     double commits = (double)writer->commit_count;
-    bench_count(&bytes, writer->name, (double)writer->written / commits);
+    if (writer->peer != &bench_lmdb_mapped)
+      bench_count(&bytes, writer->name, (double)writer->written / commits);
     if (background) {
       bench_count(&bytes, "colfam flushes, compactions", (double)background / commits);
     }
-    bench_count(&longest, writer->name, quantile(writer, 0.999) * 1e3);
   }
   if (job->rows == 100) bench_goal_max(&bytes, "colfam SQL", 30000);
-  bench_goal(&longest, "colfam SQL", 1, "SQLite, default cache");
   bench_print(&bytes);
-  bench_print(&longest);
 }
 
 static void set_goals(struct bench_case *table, size_t rows, bool durable) {
@@ -159,7 +176,8 @@ static void compare(size_t rows, size_t transactions, size_t table_rows, bool du
   set_goals(&table, rows, durable);
   bench_time(&table, bench_by_scale(2, 5, 9), (double)transactions, NULL);
   bench_print(&table);
-  if (rows > 1) print_counts(&job, setting);
+  print_counts(&job, setting);
+  print_longest(&job, setting);
   free(job.rows_bytes);
 }
 
@@ -223,18 +241,43 @@ static void verify(uint64_t rows) {
   }
 }
 
+static void print_settings(void) {
+  struct bench_store stores[WRITERS];
+  size_t count = 0;
+  for (size_t i = 0; i < WRITERS; i++)
+    if (writers[i].peer) stores[count++] = writers[i].store;
+  bench_print_settings(stores, count);
+}
+
+/* The log's rows are deleted there, and their pages used again. */
+static void print_growth(uint64_t rows) {
+  static struct bench_case table;
+  bench_case_init(&table, "B7", "MiB", "database file after all of these, table of %zu",
+                  (size_t)rows);
+  for (size_t i = 0; i < WRITERS; i++) {
+    uint64_t bytes = bench_file_bytes(writers[i].store.dir, "app.db");
+    if (bytes && writers[i].peer != &bench_sqlite)
+      bench_count(&table, writers[i].name, (double)bytes / (1 << 20));
+  }
+  bench_goal_max(&table, "colfam SQL", 2 * 4); /* twice the budget of the log */
+  bench_print(&table);
+}
+
 int main(void) {
   uint64_t rows = bench_by_scale(5000, 200000, 1000000);
   open_all(rows);
+  print_settings();
   /* In this order: a commit also removes dead rows of the log, and those of large commits are large. */
-  compare(100, bench_by_scale(5, 100, 400), rows, false);
-  compare(1000, bench_by_scale(2, 10, 50), rows, false);
+  compare(100, bench_by_scale(5, 170, 500), rows, false);
+  compare(1000, bench_by_scale(2, 10, 120), rows, false);
   compare(1, bench_by_scale(20, 500, 2000), rows, false);
   make_durable();
-  compare(100, bench_by_scale(2, 20, 100), rows, true);
-  compare(1000, bench_by_scale(1, 3, 20), rows, true);
-  compare(1, bench_by_scale(5, 100, 300), rows, true);
+  print_settings();
+  compare(100, bench_by_scale(2, 20, 120), rows, true);
+  compare(1000, bench_by_scale(1, 3, 100), rows, true);
+  compare(1, bench_by_scale(5, 170, 500), rows, true);
   verify(rows);
+  print_growth(rows);
   for (size_t i = 0; i < WRITERS; i++) {
     if (writers[i].peer)
       bench_close(&writers[i].store);
