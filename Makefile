@@ -270,7 +270,9 @@ bench:
 
 bench-run: $(if $(ONLY),$(BUILD)/tests/bench_$(ONLY),$(BENCH_BIN))
 	@printf 'run\t%s\t%s\n' $(if $(QUICK),quick,full) $$(nproc) >$(BUILD)/bench.tsv
-	@set -e; for program in $^; do $(BENCH_ENV) $$program; done
+	@set -e; begun=$$(date +%s); for program in $^; do $(BENCH_ENV) $$program; done; took=$$(($$(date +%s) - begun)); \
+	  printf 'took\t%s\n' $$took >>$(BUILD)/bench.tsv; \
+	  echo "make bench: $$took seconds in all$(if $(QUICK),, at full scale), on $$(nproc) processors"
 
 # README's "How it compares" from what the last `make bench` has measured.
 bench-readme:

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "build.h"
 #include "harness.h"
 
 /* ---- How much */
@@ -32,6 +33,12 @@ size_t bench_by_scale(size_t check, size_t quick, size_t full) {
 size_t bench_millions(void) {
   const char *text = getenv("COLFAM_BENCH_SCALE");
   return text ? strtoull(text, NULL, 10) : 0;
+}
+
+void bench_print_build(void) {
+  char text[300];
+  kv_build_info(text, sizeof text);
+  printf("%s; %ld processors\n", text, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 void bench_need(bool ok, const char *format, ...) {

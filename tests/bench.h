@@ -28,6 +28,9 @@ size_t bench_by_scale(size_t check, size_t quick, size_t full);
 /* $COLFAM_BENCH_SCALE: rows of the growth part in millions, 0 when not said. */
 size_t bench_millions(void);
 
+/* One line: what colfam's engine was built with and runs on. */
+void bench_print_build(void);
+
 /* ---- Failing */
 
 /* Prints and exits unless `ok`. */

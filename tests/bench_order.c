@@ -91,9 +91,9 @@ static bool takes(const char *option) {
   return taken;
 }
 
-static void open_all(uint64_t rows, struct bench_case *puts) {
+static void open_all(uint64_t rows, size_t round, struct bench_case *puts) {
   for (size_t i = 0; i < ORDERS; i++) {
-    struct ordered *ordered = &orders[i];
+    struct ordered *ordered = &orders[(i + round) % ORDERS];
     struct bench_setup setup = {.shape = shape,
                                 .cache_bytes = (size_t)1 << 30,
                                 .callback_order = ordered->callback,
@@ -146,18 +146,27 @@ static void compare_gets(uint64_t rows) {
   bench_asked_release(&asked);
 }
 
+static void print_settings(void) {
+  struct bench_store stores[ORDERS];
+  size_t count = 0;
+  for (size_t i = 0; i < ORDERS; i++)
+    if (orders[i].there) stores[count++] = orders[i].store;
+  bench_print_settings(stores, count);
+}
+
 int main(void) {
   uint64_t rows = bench_by_scale(5000, 100000, 1000000);
-  size_t rounds = bench_by_scale(1, 3, 5);
+  size_t rounds = bench_by_scale(1, 5, 5);
   static struct bench_case puts;
   register_orders();
   bench_case_init(&puts, "B5", "ns", "a put by order, %zu rows in transactions of 1000",
                   (size_t)rows);
   puts.waits = true;
   for (size_t round = 0; round < rounds; round++) {
-    open_all(rows, &puts);
+    open_all(rows, round, &puts);
     if (round + 1 < rounds) close_all();
   }
+  print_settings();
   set_goals(&puts);
   bench_print(&puts);
   compare_gets(rows);

@@ -138,7 +138,8 @@ void bench_print_settings(const struct bench_store *stores, size_t count) {
     char text[400];
     size_t same = 0;
     while (same < i && (stores[same].peer != store->peer ||
-                        stores[same].setup.cache_bytes != store->setup.cache_bytes))
+                        stores[same].setup.cache_bytes != store->setup.cache_bytes ||
+                        stores[same].setup.option != store->setup.option))
       same++;
     if (same < i || !store->peer) continue;
     store->peer->describe(store->handle, &store->setup, text, sizeof text);
