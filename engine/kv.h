@@ -177,6 +177,7 @@ struct kv_request {
   struct kv_batch *batch; /* or NULL */
   const struct kv_slice *keys;
   size_t count;
+  const char *name; /* of the family, for error texts; or NULL */
 };
 /* Several families at once, each at its view: all requests or none. Keys are numbered over all of them. */
 kv_status kv_multi_get_many(const struct kv_request *requests, size_t n, struct kv_result **result,

@@ -112,6 +112,15 @@ static kv_status get_single(const struct kv_request *request, struct kv_answer *
   return status;
 }
 
+static kv_status name_request(const struct kv_request *request, kv_status status,
+                              const struct kv_err *inner, struct kv_err *err) {
+  if (status == KV_OK) return status;
+  if (request->name && status != KV_NOMEM)
+    return kv_fail(err, status, "table %s: %s", request->name, inner->text);
+  if (err) *err = *inner;
+  return status;
+}
+
 static kv_status answer_request(const struct kv_request *request, struct kv_answer *answers,
                                 struct kv_err *err) {
   struct kv_stats *stats = kv_family_stats(request->view->family);
@@ -166,8 +175,10 @@ static kv_status get_heads(const struct kv_request *requests, size_t n, struct k
   kv_status status = result_new(requests, n, keys, &made, err);
   if (status != KV_OK) return status;
   struct kv_answer *answers = made->answers;
+  struct kv_err inner;
+  kv_err_init(&inner);
   for (size_t i = 0; i < n && status == KV_OK; answers += requests[i++].count)
-    status = answer_request(&requests[i], answers, err);
+    status = name_request(&requests[i], answer_request(&requests[i], answers, &inner), &inner, err);
   if (status == KV_OK)
     *result = made;
   else
@@ -179,8 +190,12 @@ kv_status kv_multi_get_many(const struct kv_request *requests, size_t n, struct 
                             struct kv_err *err) {
   kv_status status = get_heads(requests, n, result, err);
   struct kv_answer *answers = status == KV_OK ? (*result)->answers : NULL;
-  for (size_t i = 0; i < n && status == KV_OK; answers += requests[i++].count)
-    status = load_values(requests[i].view, requests[i].keys, answers, requests[i].count, err);
+  struct kv_err inner;
+  kv_err_init(&inner);
+  for (size_t i = 0; i < n && status == KV_OK; answers += requests[i++].count) {
+    status = load_values(requests[i].view, requests[i].keys, answers, requests[i].count, &inner);
+    status = name_request(&requests[i], status, &inner, err);
+  }
   if (status == KV_OK) {
     (*result)->loaded = true;
     return KV_OK;
@@ -202,7 +217,7 @@ static kv_status check_order(const struct kv_request *request, struct kv_err *er
 
 kv_status kv_multi_get(struct kv_view *view, struct kv_batch *batch, const struct kv_slice *keys,
                        size_t n, struct kv_result **result, struct kv_err *err) {
-  struct kv_request request = {view, batch, keys, n};
+  struct kv_request request = {view, batch, keys, n, NULL};
   *result = NULL;
   kv_status status = check_order(&request, err);
   return status == KV_OK ? kv_multi_get_many(&request, 1, result, err) : status;
@@ -211,7 +226,7 @@ kv_status kv_multi_get(struct kv_view *view, struct kv_batch *batch, const struc
 kv_status kv_multi_get_heads(struct kv_view *view, struct kv_batch *batch,
                              const struct kv_slice *keys, size_t n, struct kv_result **result,
                              struct kv_err *err) {
-  struct kv_request request = {view, batch, keys, n};
+  struct kv_request request = {view, batch, keys, n, NULL};
   *result = NULL;
   kv_status status = check_order(&request, err);
   return status == KV_OK ? get_heads(&request, 1, result, err) : status;

@@ -1,6 +1,5 @@
 /* See colfam.h. A call anchors every table it names first, all at one snapshot (table.h), then asks the
-** engine table by table: the keys of a request are encoded, sorted and made distinct for one kv_multi_get,
-** and each key asked for remembers its place among them.
+** engine once for all of them.
 **
 ** A result keeps the engine's answers, the encoded keys and the schema, each counted, and the connection's
 ** colfam_conn with the stores and environments below it: so it outlives tables, transactions and
@@ -8,14 +7,13 @@
 ** Thread rule: the connection's. */
 #include "api.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "api_call.h"
 #include "api_orders.h"
 #include "error.h"
+#include "gather.h"
 #include "row.h"
-#include "sort.h"
 
 /* Bytes of a key column that had to be made for a caller. */
 struct kept {
@@ -28,110 +26,19 @@ struct kept {
 /* The answers to one request. */
 struct rows {
   struct colfam_schema *schema; /* a reference */
-  size_t count;                 /* keys asked for */
-  size_t *places;               /* of each key in `keys`; COLFAM_NOWHERE when no row can have it */
-  struct kv_buf bytes;          /* of the encoded keys */
-  struct kv_slice *keys;        /* sorted, distinct */
-  size_t key_count;
-  struct kv_result *values; /* one a key in `keys`; NULL without any */
-  struct kept **kept;       /* lists, one a key in `keys`; NULL until needed */
+  struct colfam_gathered gathered;
+  size_t first;       /* of the gathered keys among the result's values */
+  struct kept **kept; /* lists, one a gathered key; NULL until needed */
 };
 
 struct colfam_result {
   struct colfam_conn *conn; /* a reference */
+  struct kv_result *values; /* one a key, request after request */
   int count;
   struct rows *rows; /* one a request, in the same memory */
 };
 
 /* ---- multi_get */
-
-/* A key asked for. The bytes move while they grow: the slice is made when all are there. */
-struct asked {
-  size_t start;
-  struct kv_slice key;
-  size_t index; /* in the request */
-};
-
-static int compare_asked(const void *comparator, const void *a, const void *b) {
-  const struct asked *x = a, *y = b;
-  return kv_key_compare(comparator, x->key, y->key);
-}
-
-/* Encodes the keys that a row can have; *count says how many these are. */
-static int encode_keys(struct colfam_call *call, int i, struct rows *rows, struct asked *asked,
-                       size_t *count) {
-  *count = 0;
-  for (size_t k = 0; k < rows->count; k++) {
-    bool possible;
-    size_t start = rows->bytes.size;
-    rows->places[k] = COLFAM_NOWHERE;
-    int rc = colfam_call_append_key(call, i, k, &rows->bytes, &possible);
-    if (rc != SQLITE_OK) return rc;
-    if (!possible) {
-      rows->bytes.size = start;
-      continue;
-    }
-    asked[*count].start = start;
-    asked[*count].key.size = rows->bytes.size - start;
-    asked[(*count)++].index = k;
-  }
-  for (size_t k = 0; k < *count; k++)
-    asked[k].key = kv_slice_of(rows->bytes.data + asked[k].start, asked[k].key.size);
-  return SQLITE_OK;
-}
-
-static int compare_bytes(const void *a, const void *b) {
-  return compare_asked(NULL, a, b);
-}
-
-static bool is_ascending(const struct kv_comparator *comparator, const struct asked *asked,
-                         size_t count) {
-  for (size_t k = 1; k < count; k++)
-    if (compare_asked(comparator, &asked[k - 1], &asked[k]) > 0) return false;
-  return true;
-}
-
-/* Sorts, and gives each key its place among the distinct ones. */
-static void place_keys(const struct kv_comparator *comparator, struct rows *rows,
-                       struct asked *asked, size_t count) {
-  if (!is_ascending(comparator, asked, count)) {
-    if (comparator)
-      colfam_sort(asked, count, sizeof *asked, compare_asked, comparator);
-    else
-      qsort(asked, count, sizeof *asked, compare_bytes);
-  }
-  for (size_t k = 0; k < count; k++) {
-    bool same = k && kv_slice_equal(asked[k - 1].key, asked[k].key);
-    if (!same) rows->keys[rows->key_count++] = asked[k].key;
-    rows->places[asked[k].index] = rows->key_count - 1;
-  }
-}
-
-static int make_keys(struct colfam_call *call, int i, struct rows *rows) {
-  size_t count;
-  const struct kv_comparator *comparator =
-      kv_family_comparator(call->anchors[i].vtab->table->family);
-  struct asked *asked = sqlite3_malloc64(sizeof *asked * (rows->count + 1));
-  rows->places = sqlite3_malloc64(sizeof *rows->places * (rows->count + 1));
-  rows->keys = sqlite3_malloc64(sizeof *rows->keys * (rows->count + 1));
-  int rc = asked && rows->places && rows->keys ? encode_keys(call, i, rows, asked, &count)
-                                               : SQLITE_NOMEM;
-  if (rc == SQLITE_OK) place_keys(comparator, rows, asked, count);
-  sqlite3_free(asked);
-  return rc;
-}
-
-static int get_rows(struct colfam_call *call, int i, struct rows *rows) {
-  const struct colfam_anchor *anchor = &call->anchors[i];
-  struct kv_err err = {0};
-  rows->schema = colfam_schema_ref(anchor->vtab->schema);
-  rows->count = (size_t)call->requests[i].keys.count;
-  int rc = make_keys(call, i, rows);
-  if (rc != SQLITE_OK || !rows->key_count) return rc;
-  kv_status status =
-      kv_multi_get(anchor->view, anchor->batch, rows->keys, rows->key_count, &rows->values, &err);
-  return status == KV_OK ? SQLITE_OK : colfam_call_error(call, i, status, &err);
-}
 
 static struct colfam_result *result_new(struct colfam_call *call) {
   sqlite3_uint64 size = sizeof(struct colfam_result) + sizeof(struct rows) * (size_t)call->count;
@@ -141,30 +48,56 @@ static struct colfam_result *result_new(struct colfam_call *call) {
   result->conn = colfam_conn_ref(call->conn);
   result->count = call->count;
   result->rows = (struct rows *)(result + 1);
-  for (int i = 0; i < call->count; i++) kv_buf_init(&result->rows[i].bytes);
   return result;
 }
 
 static void rows_release(struct rows *rows) {
-  kv_result_free(rows->values);
-  for (size_t i = 0; rows->kept && i < rows->key_count; i++) {
+  for (size_t i = 0; rows->kept && i < rows->gathered.key_count; i++) {
     for (struct kept *kept = rows->kept[i], *next; kept; kept = next) {
       next = kept->next;
       sqlite3_free(kept);
     }
   }
   sqlite3_free(rows->kept);
-  sqlite3_free(rows->keys);
-  sqlite3_free(rows->places);
-  kv_buf_release(&rows->bytes);
+  colfam_gathered_release(&rows->gathered);
   colfam_schema_unref(rows->schema);
 }
 
 static void api_free_result(struct colfam_result *result) {
   if (!result) return;
+  kv_result_free(result->values);
   for (int i = 0; i < result->count; i++) rows_release(&result->rows[i]);
   colfam_conn_unref(result->conn);
   sqlite3_free(result);
+}
+
+static int gather_rows(struct colfam_call *call, struct colfam_result *result) {
+  size_t first = 0;
+  for (int i = 0; i < call->count; i++) {
+    struct rows *rows = &result->rows[i];
+    rows->schema = colfam_schema_ref(call->anchors[i].vtab->schema);
+    rows->first = first;
+    int rc = colfam_gather(&rows->gathered, call, i);
+    if (rc != SQLITE_OK) return rc;
+    first += rows->gathered.key_count;
+  }
+  return SQLITE_OK;
+}
+
+static int get_rows(struct colfam_call *call, struct colfam_result *result) {
+  struct kv_err err;
+  kv_err_init(&err);
+  struct kv_request *requests = sqlite3_malloc64(sizeof *requests * ((size_t)call->count + 1));
+  if (!requests) return SQLITE_NOMEM;
+  for (int i = 0; i < call->count; i++) {
+    const struct colfam_anchor *anchor = &call->anchors[i];
+    const struct rows *rows = &result->rows[i];
+    requests[i] = (struct kv_request){anchor->view, anchor->batch, rows->gathered.keys,
+                                      rows->gathered.key_count, rows->schema->label};
+  }
+  kv_status status = kv_multi_get_many(requests, (size_t)call->count, &result->values, &err);
+  sqlite3_free(requests);
+  return status == KV_OK ? SQLITE_OK : colfam_error_of(&call->message, NULL, status, &err);
 }
 
 static int api_multi_get(const struct colfam_api *api, const struct colfam_request *requests,
@@ -174,7 +107,8 @@ static int api_multi_get(const struct colfam_api *api, const struct colfam_reque
   int rc = colfam_call_begin(&call, api, requests, count);
   struct colfam_result *made = rc == SQLITE_OK ? result_new(&call) : NULL;
   if (rc == SQLITE_OK && !made) rc = SQLITE_NOMEM;
-  for (int i = 0; i < count && rc == SQLITE_OK; i++) rc = get_rows(&call, i, &made->rows[i]);
+  if (rc == SQLITE_OK) rc = gather_rows(&call, made);
+  if (rc == SQLITE_OK) rc = get_rows(&call, made);
   if (rc == SQLITE_OK)
     *result = made;
   else
@@ -190,17 +124,17 @@ static struct rows *rows_at(const struct colfam_result *result, int request) {
 }
 
 /* The place and value of a row that was found. */
-static bool find_row(const struct rows *rows, sqlite3_int64 key, size_t *place,
-                     struct kv_slice *value) {
-  if (!rows || key < 0 || (sqlite3_uint64)key >= rows->count) return false;
-  *place = rows->places[key];
-  return *place != COLFAM_NOWHERE && kv_result_found(rows->values, *place, value);
+static bool find_row(const struct colfam_result *result, int request, sqlite3_int64 key,
+                     size_t *place, struct kv_slice *value) {
+  const struct rows *rows = rows_at(result, request);
+  *place = rows ? colfam_gathered_place(&rows->gathered, key) : COLFAM_NOWHERE;
+  return *place != COLFAM_NOWHERE && kv_result_found(result->values, rows->first + *place, value);
 }
 
 static int api_found(const struct colfam_result *result, int request, sqlite3_int64 key) {
   size_t place;
   struct kv_slice value;
-  return find_row(rows_at(result, request), key, &place, &value);
+  return find_row(result, request, key, &place, &value);
 }
 
 static int api_column_count(const struct colfam_result *result, int request) {
@@ -232,7 +166,7 @@ static struct kept *find_kept(const struct rows *rows, size_t place, int column)
 static int keep_bytes(struct rows *rows, size_t place, int column, struct kv_slice *bytes) {
   struct kept *kept = find_kept(rows, place, column);
   if (!rows->kept) {
-    size_t size = sizeof *rows->kept * rows->key_count;
+    size_t size = sizeof *rows->kept * rows->gathered.key_count;
     rows->kept = sqlite3_malloc64(size);
     if (!rows->kept) return SQLITE_NOMEM;
     memset(rows->kept, 0, size);
@@ -252,7 +186,7 @@ static int declared_column(struct rows *rows, size_t place, struct kv_slice row,
                            struct kv_datum *datum) {
   struct kv_buf scratch;
   kv_buf_init(&scratch);
-  int rc = colfam_row_datum(rows->schema, rows->keys[place], row, column, &scratch, datum);
+  int rc = colfam_row_datum(rows->schema, rows->gathered.keys[place], row, column, &scratch, datum);
   bool made = rc == SQLITE_OK && datum->type >= KV_TEXT && scratch.size && datum->bytes.size &&
               datum->bytes.data >= scratch.data && datum->bytes.data < scratch.data + scratch.size;
   if (made) rc = keep_bytes(rows, place, column, &datum->bytes);
@@ -268,11 +202,11 @@ static int api_column(struct colfam_result *result, int request, sqlite3_int64 k
   struct kv_datum datum = {.type = KV_NULL};
   int rc = SQLITE_RANGE;
   *value = (struct colfam_value){.type = SQLITE_NULL};
-  if (!find_row(rows, key, &place, &row)) return rc;
+  if (!find_row(result, request, key, &place, &row)) return rc;
   if (column == -1 && rows->schema->key_form == COLFAM_KEY_ROWID) {
     datum.type = KV_INTEGER;
     sqlite3_int64 rowid = 0;
-    rc = colfam_rowid_of_key(rows->schema, rows->keys[place], &rowid);
+    rc = colfam_rowid_of_key(rows->schema, rows->gathered.keys[place], &rowid);
     datum = (struct kv_datum){.type = KV_INTEGER, .integer = rowid};
   } else if (column >= 0 && column < rows->schema->column_count) {
     rc = declared_column(rows, place, row, column, &datum);
@@ -301,7 +235,7 @@ static int fill_rooms(struct colfam_result *result, int request, const struct co
                       int *rc_of) {
   struct colfam_room *room = into->rooms;
   int rc = SQLITE_OK;
-  for (size_t k = 0; k < result->rows[request].count; k++) {
+  for (size_t k = 0; k < result->rows[request].gathered.count; k++) {
     for (int c = 0; c < into->column_count && rc == SQLITE_OK; c++)
       rc = fill_room(result, request, (sqlite3_int64)k, into->columns[c], room++);
   }

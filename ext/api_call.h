@@ -13,8 +13,6 @@
 #include "sqlite_api.h"
 #include "table.h"
 
-#define COLFAM_NOWHERE SIZE_MAX /* the place of a key that no row can have */
-
 struct api_object {
   struct colfam_api api; /* first: what callers see */
   struct colfam_conn *conn;

@@ -1,21 +1,16 @@
-/* exists, may_exist and probes of colfam.h. The keys of a request that a row can have are encoded one after
-** another, in the order given, for one call of the engine. A probe keeps them, with the views that it was
+/* exists, may_exist and probes of colfam.h: one call of the engine a request. A probe keeps the keys, with the views that it was
 ** made in, so that it can go on where it stopped: what it found in the pending batch it keeps as an answer.
 ** Thread rule: the connection's. */
 #include <string.h>
 
-#include "api_call.h"
 #include "error.h"
+#include "gather.h"
 #include "schema.h"
 
-/* The keys of one request. */
+/* The keys of one request, and what is known of each. */
 struct keys {
-  struct kv_buf bytes;
-  size_t count;   /* asked for */
-  size_t *places; /* of each in `slices`, or COLFAM_NOWHERE; owns the memory of what follows */
-  struct kv_slice *slices;
-  size_t slice_count;
-  struct kv_resume *resumes;
+  struct colfam_gathered gathered;
+  struct kv_resume *resumes;  /* owns the memory of what follows */
   enum kv_may_exist *answers; /* or, of an exists: */
   bool *found;
   struct kv_view *view; /* a reference, while a probe may go on */
@@ -23,48 +18,23 @@ struct keys {
 };
 
 static void release_keys(struct keys *keys) {
-  kv_buf_release(&keys->bytes);
-  sqlite3_free(keys->places);
+  colfam_gathered_release(&keys->gathered);
+  sqlite3_free(keys->resumes);
   kv_view_unref(keys->view);
   colfam_schema_unref(keys->schema);
 }
 
-static int alloc_keys(struct keys *keys, size_t count) {
-  size_t each = sizeof *keys->places + sizeof *keys->slices + sizeof *keys->resumes +
-                sizeof *keys->answers + sizeof *keys->found;
+static int gather_keys(struct colfam_call *call, int i, struct keys *keys) {
+  size_t each = sizeof *keys->resumes + sizeof *keys->answers + sizeof *keys->found;
   memset(keys, 0, sizeof *keys);
-  kv_buf_init(&keys->bytes);
-  keys->count = count;
-  keys->places = sqlite3_malloc64(each * (sqlite3_uint64)(count + 1));
-  if (!keys->places) return SQLITE_NOMEM;
-  keys->slices = (struct kv_slice *)(void *)(keys->places + count);
-  keys->resumes = (struct kv_resume *)(void *)(keys->slices + count);
+  int rc = colfam_gather(&keys->gathered, call, i);
+  if (rc != SQLITE_OK) return rc;
+  size_t count = keys->gathered.key_count;
+  keys->resumes = sqlite3_malloc64(each * ((sqlite3_uint64)count + 1));
+  if (!keys->resumes) return SQLITE_NOMEM;
   keys->answers = (enum kv_may_exist *)(void *)(keys->resumes + count);
   keys->found = (bool *)(keys->answers + count);
   return SQLITE_OK;
-}
-
-/* The bytes move while they grow: where slices begin is set when all are there. */
-static int gather_keys(struct colfam_call *call, int i, struct keys *keys) {
-  int rc = alloc_keys(keys, (size_t)call->requests[i].keys.count);
-  for (size_t k = 0; k < keys->count && rc == SQLITE_OK; k++) {
-    bool possible;
-    size_t start = keys->bytes.size;
-    rc = colfam_call_append_key(call, i, k, &keys->bytes, &possible);
-    keys->places[k] = COLFAM_NOWHERE;
-    if (rc == SQLITE_OK && possible) {
-      keys->slices[keys->slice_count] = kv_slice_of(NULL, keys->bytes.size - start);
-      keys->places[k] = keys->slice_count++;
-    } else {
-      keys->bytes.size = start;
-    }
-  }
-  size_t at = 0;
-  for (size_t k = 0; k < keys->slice_count && rc == SQLITE_OK; k++) {
-    keys->slices[k].data = keys->bytes.data + at;
-    at += keys->slices[k].size;
-  }
-  return rc;
 }
 
 /* ---- Answers at once */
@@ -73,11 +43,12 @@ static int exists_in(struct colfam_call *call, int i, struct keys *keys, unsigne
   const struct colfam_anchor *anchor = &call->anchors[i];
   struct kv_err err;
   kv_err_init(&err);
-  kv_status status = kv_exists_many(anchor->view, anchor->batch, keys->slices, keys->slice_count,
-                                    keys->found, &err);
+  kv_status status = kv_exists_many(anchor->view, anchor->batch, keys->gathered.keys,
+                                    keys->gathered.key_count, keys->found, &err);
   if (status != KV_OK) return colfam_call_error(call, i, status, &err);
-  for (size_t k = 0; k < keys->count; k++) {
-    bool found = keys->places[k] != COLFAM_NOWHERE && keys->found[keys->places[k]];
+  for (size_t k = 0; k < keys->gathered.count; k++) {
+    size_t place = keys->gathered.places[k];
+    bool found = place != COLFAM_NOWHERE && keys->found[place];
     answers[k] = found ? COLFAM_PRESENT : COLFAM_ABSENT;
   }
   return SQLITE_OK;
@@ -87,22 +58,24 @@ static int probe_in(struct colfam_call *call, int i, struct keys *keys) {
   const struct colfam_anchor *anchor = &call->anchors[i];
   struct kv_err err;
   kv_err_init(&err);
-  kv_status status = kv_may_exist_many(anchor->view, anchor->batch, keys->slices, keys->slice_count,
-                                       keys->answers, keys->resumes, &err);
+  kv_status status =
+      kv_may_exist_many(anchor->view, anchor->batch, keys->gathered.keys, keys->gathered.key_count,
+                        keys->answers, keys->resumes, &err);
   return status == KV_OK ? SQLITE_OK : colfam_call_error(call, i, status, &err);
 }
 
-static unsigned char answer_at(const struct keys *keys, size_t k) {
+static unsigned char answer_at(const struct keys *keys, sqlite3_int64 k) {
   static const unsigned char answers[] = {
       [KV_ABSENT] = COLFAM_ABSENT, [KV_PRESENT] = COLFAM_PRESENT, [KV_UNKNOWN] = COLFAM_UNKNOWN};
-  return keys->places[k] == COLFAM_NOWHERE ? COLFAM_ABSENT
-                                           : answers[keys->answers[keys->places[k]]];
+  size_t place = colfam_gathered_place(&keys->gathered, k);
+  return place == COLFAM_NOWHERE ? COLFAM_ABSENT : answers[keys->answers[place]];
 }
 
 static int may_exist_in(struct colfam_call *call, int i, struct keys *keys,
                         unsigned char *answers) {
   int rc = probe_in(call, i, keys);
-  for (size_t k = 0; k < keys->count && rc == SQLITE_OK; k++) answers[k] = answer_at(keys, k);
+  for (size_t k = 0; k < keys->gathered.count && rc == SQLITE_OK; k++)
+    answers[k] = answer_at(keys, (sqlite3_int64)k);
   return rc;
 }
 
@@ -117,7 +90,7 @@ static int answer_all(const struct colfam_api *api, const struct colfam_request 
     struct keys keys;
     rc = gather_keys(&call, i, &keys);
     if (rc == SQLITE_OK) rc = answer(&call, i, &keys, answers);
-    answers += keys.count;
+    answers += keys.gathered.count;
     release_keys(&keys);
   }
   return colfam_call_end(&call, rc, message);
@@ -183,9 +156,7 @@ int colfam_api_probe(const struct colfam_api *api, const struct colfam_request *
 
 int colfam_api_probed(const struct colfam_probe *probe, int request, sqlite3_int64 key) {
   if (request < 0 || request >= probe->count) return COLFAM_ABSENT;
-  const struct keys *keys = &probe->requests[request];
-  if (key < 0 || (sqlite3_uint64)key >= keys->count) return COLFAM_ABSENT;
-  return answer_at(keys, (size_t)key);
+  return answer_at(&probe->requests[request], key);
 }
 
 int colfam_api_go_on(struct colfam_probe *probe, char **message) {
@@ -195,8 +166,9 @@ int colfam_api_go_on(struct colfam_probe *probe, char **message) {
     struct keys *keys = &probe->requests[i];
     struct kv_err err;
     kv_err_init(&err);
-    kv_status status = kv_exists_many_resume(keys->view, keys->slices, keys->slice_count,
-                                             keys->answers, keys->resumes, &err);
+    kv_status status =
+        kv_exists_many_resume(keys->view, keys->gathered.keys, keys->gathered.key_count,
+                              keys->answers, keys->resumes, &err);
     if (status != KV_OK) rc = colfam_error_of(&text, keys->schema->label, status, &err);
   }
   if (message)

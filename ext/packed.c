@@ -30,18 +30,21 @@ static int bad_blob(struct colfam_vtab *vtab, const char *what, size_t at) {
 
 static int read_blob(struct colfam_vtab *vtab, struct colfam_packing *packing,
                      struct kv_slice blob) {
+  struct kv_reader reader;
   int rc = SQLITE_OK;
-  for (size_t at = 0; at < blob.size && rc == SQLITE_OK;) {
-    if (blob.size - at < 4) return bad_blob(vtab, "a length that is cut off", at);
-    size_t size = kv_get_u32(blob.data + at);
-    if (size > blob.size - at - 4) return bad_blob(vtab, "a length beyond the end", at);
+  kv_reader_init(&reader, blob);
+  while (kv_reader_left(&reader) && rc == SQLITE_OK) {
+    size_t at = blob.size - kv_reader_left(&reader);
+    uint32_t size = kv_reader_u32(&reader);
+    if (reader.failed) return bad_blob(vtab, "a length that is cut off", at);
+    struct kv_slice bytes = kv_reader_bytes(&reader, size);
+    if (reader.failed) return bad_blob(vtab, "a length beyond the end", at);
     bool plain = colfam_schema_key_affinity(vtab->schema, packing->column) == COLFAM_AFF_BLOB;
     struct colfam_value value = {.type = plain ? SQLITE_BLOB : SQLITE_TEXT,
-                                 .bytes = blob.data + at + 4,
-                                 .size = (sqlite3_int64)size};
+                                 .bytes = bytes.data,
+                                 .size = (sqlite3_int64)bytes.size};
     rc = colfam_packing_add(packing, &value);
     if (packing->column == packing->columns) colfam_packing_end(packing);
-    at += 4 + size;
   }
   if (rc == SQLITE_OK && packing->column)
     return bad_blob(vtab, "a key with too few values", blob.size);

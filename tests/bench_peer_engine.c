@@ -181,7 +181,7 @@ static uint64_t get(void *opened, const struct kv_slice *keys, size_t n) {
 
 static struct kv_result *look_up(struct engine_store *store, const struct kv_slice *keys,
                                  size_t n) {
-  struct kv_request request = {store->view, store->batch, keys, n};
+  struct kv_request request = {store->view, store->batch, keys, n, NULL};
   struct kv_result *result = NULL;
   struct kv_err err;
   need(kv_multi_get_many(&request, 1, &result, &err), &err);

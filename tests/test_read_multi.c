@@ -146,10 +146,10 @@ static void multi_get_of_many_families(struct kv_view *view, const struct asked 
   ck_assert_int_eq(kv_batch_new(NULL, &pending, NULL), KV_OK);
   ck_assert_int_eq(kv_batch_put(pending, two[0], slice("of b"), 0, NULL), KV_OK);
   ck_assert_int_eq(kv_batch_put(pending, two[1], slice(""), 0, NULL), KV_OK);
-  const struct kv_request requests[] = {{view, store.batch, asked->keys, asked->count},
-                                        {empty, pending, two, 4},
-                                        {view, NULL, NULL, 0},
-                                        {view, NULL, asked->keys, asked->count}};
+  const struct kv_request requests[] = {{view, store.batch, asked->keys, asked->count, NULL},
+                                        {empty, pending, two, 4, NULL},
+                                        {view, NULL, NULL, 0, NULL},
+                                        {view, NULL, asked->keys, asked->count, NULL}};
   ck_assert_int_eq(kv_multi_get_many(requests, 4, &result, NULL), KV_OK);
   kv_view_unref(empty);
   kv_batch_unref(pending);
@@ -172,7 +172,7 @@ static void multi_get_into_buffers(struct kv_view *view, const struct asked *ask
                                    const struct answer *wanted) {
   static char bytes[ASKED_MAX][2200];
   struct kv_room rooms[ASKED_MAX];
-  const struct kv_request request = {view, store.batch, asked->keys, asked->count};
+  const struct kv_request request = {view, store.batch, asked->keys, asked->count, NULL};
   for (size_t i = 0; i < asked->count; i++) {
     memset(bytes[i], '#', sizeof bytes[i]);
     rooms[i] =
@@ -317,7 +317,7 @@ START_TEST(a_call_touches_each_block_once) {
     struct asked asked;
     struct kv_result *result = NULL;
     ask_some(&asked);
-    const struct kv_request request = {store.view, NULL, asked.keys, asked.count};
+    const struct kv_request request = {store.view, NULL, asked.keys, asked.count, NULL};
     ck_assert_int_eq(kv_multi_get_many(&request, 1, &result, NULL), KV_OK);
     kv_result_free(result);
     uint64_t blocks = store_stat(&store, KV_STAT_MULTI_GET_BLOCKS);
@@ -354,7 +354,7 @@ static void probe_while_failing(const struct asked *asked, const struct answer *
 }
 
 static void get_while_failing(const struct asked *asked, const struct answer *wanted) {
-  const struct kv_request request = {store.view, store.batch, asked->keys, asked->count};
+  const struct kv_request request = {store.view, store.batch, asked->keys, asked->count, NULL};
   struct kv_result *result = NULL;
   if (kv_multi_get_many(&request, 1, &result, NULL) == KV_OK)
     expect_result(result, 0, wanted, asked->count);
