@@ -12,10 +12,17 @@
 **   references    of key files: to value files that the manifest names
 **   rows          a scan of everything reads every value that is stored apart, and finds as many rows as are
 **                 counted: a row more would be one whose tombstone went before it
+**   keys          the newest entry of each key, of all memtables and runs merged, is what a get finds, which
+**                 asks them one by one through bounds, filters and hash indexes, and ends at the first that
+**                 has the key: deleted keys are not found, others have that value; as many as the scan found
+** What cannot be told from what is there is whether an older entry stands where a newer one was: entries have
+** no number of their own. For that each job's input is held against its output before it is published.
 ** Thread rule: as for reads. */
 #include <string.h>
 
 #include "mem.h"
+#include "merge.h"
+#include "run_iter.h"
 #include "values.h"
 #include "view.h"
 
@@ -178,12 +185,74 @@ static kv_status count_rows(struct kv_view *view, uint64_t *rows, struct kv_err 
   return status;
 }
 
+/* ---- Keys */
+
+static kv_status open_sources(const struct kv_view *view, struct kv_iter **sources, size_t *count,
+                              struct kv_err *err) {
+  kv_status status = KV_OK;
+  for (size_t i = 0; i < view->log.table_count && status == KV_OK; i++) {
+    status = kv_memtable_iter(view->log.tables[i], view->log.window, &sources[*count], err);
+    if (status == KV_OK) ++*count;
+  }
+  for (size_t i = 0; i < view->run_count && status == KV_OK; i++) {
+    status = kv_run_iter(&view->runs[i], false, &sources[*count], err);
+    if (status == KV_OK) ++*count;
+  }
+  return status;
+}
+
+static kv_status open_newest(const struct kv_view *view, struct kv_iter **newest,
+                             struct kv_err *err) {
+  size_t count = 0;
+  struct kv_iter **sources = kv_alloc(view->log.table_count + view->run_count, sizeof *sources);
+  if (!sources) return kv_fail_nomem(err);
+  kv_status status = open_sources(view, sources, &count, err);
+  if (status == KV_OK) {
+    status = kv_merge_new(sources, count, kv_view_comparator(view), newest, err);
+  } else {
+    for (size_t i = 0; i < count; i++) kv_iter_free(sources[i]);
+  }
+  kv_free(sources);
+  return status;
+}
+
+static kv_status check_key(struct kv_view *view, const struct kv_iter *entry, struct kv_err *err) {
+  struct kv_value value = {.found = false};
+  kv_status status = kv_get_head(view, NULL, entry->key, &value, err);
+  bool same = value.found != entry->deleted && value.apart == entry->apart &&
+              (entry->deleted || kv_slice_equal(value.bytes, entry->value));
+  kv_value_release(&value);
+  if (status != KV_OK || same) return status;
+  return kv_fail(err, KV_CORRUPT, "a get does not find the newest entry of a key, which is %s",
+                 entry->deleted ? "deleted" : "there");
+}
+
+static kv_status check_keys(struct kv_view *view, uint64_t rows, struct kv_err *err) {
+  struct kv_iter *newest = NULL;
+  uint64_t found = 0;
+  kv_status status = open_newest(view, &newest, err);
+  if (status != KV_OK) return status;
+  for (kv_iter_seek_first(newest); newest->valid && status == KV_OK; kv_iter_next(newest)) {
+    found += !newest->deleted;
+    status = check_key(view, newest, err);
+  }
+  if (status == KV_OK && newest->status != KV_OK) {
+    status = newest->status;
+    if (err) *err = newest->err;
+  }
+  kv_iter_free(newest);
+  if (status != KV_OK || found == rows) return status;
+  return kv_fail(err, KV_CORRUPT, "a scan finds %llu rows, %llu keys have a value",
+                 (unsigned long long)rows, (unsigned long long)found);
+}
+
 static kv_status check_rows(struct check *check, struct kv_err *err) {
   struct kv_err found;
   uint64_t rows = 0;
   int64_t tracked = check->view->rows;
   memset(&found, 0, sizeof found);
   kv_status status = count_rows(check->view, &rows, &found);
+  if (status == KV_OK) status = check_keys(check->view, rows, &found);
   if (status == KV_OK && tracked >= 0 && (uint64_t)tracked != rows)
     status = kv_fail(&found, KV_CORRUPT, "the row count is %lld, a scan finds %llu rows",
                      (long long)tracked, (unsigned long long)rows);

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "compact_account.h"
+#include "compact_check.h"
 #include "compact_pick.h"
 #include "compact_plan.h"
 #include "compact_values.h"
@@ -68,6 +69,7 @@ struct kv_job {
   struct kv_value_uses referred;        /* by the outputs that are finished */
   struct kv_buf head, reference;        /* of the entry at hand */
   struct kv_iter *input;                /* NULL when there is nothing to do */
+  struct kv_drop_check *drops;          /* in tests, or NULL */
   struct kv_table_writer *writer;       /* of the output being written, or NULL */
   struct kv_account account;
   uint64_t bytes_written;
@@ -85,9 +87,7 @@ struct kv_job {
 /* ---- What to do */
 
 static struct kv_pick pick_of(const struct kv_view *view) {
-  struct kv_shape shape = {.memtable_bytes = kv_family_options(view->family).memtable_bytes,
-                           .runs = view->layout->sizes,
-                           .run_count = view->layout->run_count};
+  struct kv_shape shape = kv_layout_shape(view->layout);
   return kv_compact_pick(&shape);
 }
 
@@ -249,9 +249,10 @@ static kv_status finish_file(struct kv_job *job, struct kv_table_writer **writer
       (struct made_file){kv_table_writer_take_file(*writer), false};
   kv_open_files_hold(open_files(job));
   if (!holds_values) job->bytes_written += info->bytes;
-  kv_stats_add(kv_family_stats(job->view->family),
-               job->kind == KV_JOB_FLUSH ? KV_STAT_FLUSH_BYTES : KV_STAT_COMPACT_BYTES_WRITTEN,
-               info->bytes);
+  struct kv_stats *stats = kv_family_stats(job->view->family);
+  bool flushes = job->kind == KV_JOB_FLUSH;
+  kv_stats_add(stats, flushes ? KV_STAT_FLUSH_BYTES : KV_STAT_COMPACT_BYTES_WRITTEN, info->bytes);
+  kv_stats_add(stats, KV_STAT_TOMBSTONES_KEPT, info->tombstones);
   kv_table_writer_free(*writer);
   *writer = NULL;
   return KV_OK;
@@ -346,12 +347,10 @@ static kv_status emit(struct kv_job *job, const struct kv_iter *entry, struct kv
   return status == KV_OK ? cut_file(job, &job->writer, err) : status;
 }
 
-/* Whether a file that is older than the output, and no input, may have the key. */
-static bool has_older(const struct kv_job *job, struct kv_slice key) {
-  const struct kv_view *view = job->view;
-  for (size_t i = job->plan.older; i < view->run_count; i++)
-    if (kv_run_find(&view->runs[i], key)) return true;
-  return false;
+static kv_status drop(struct kv_job *job, const struct kv_iter *entry, struct kv_err *err) {
+  kv_account_drop(&job->account, entry);
+  kv_stats_add(kv_family_stats(job->view->family), KV_STAT_TOMBSTONES_DROPPED, 1);
+  return kv_drop_check_key(&job->drops, job->view, &job->plan, entry->key, err);
 }
 
 static kv_status end_of_input(struct kv_job *job, struct kv_err *err) {
@@ -368,6 +367,8 @@ static kv_status end_of_input(struct kv_job *job, struct kv_err *err) {
                                                   job->edit.removed + job->edit.removed_count);
   kv_iter_free(job->input);
   job->input = NULL;
+  kv_drop_check_free(job->drops);
+  job->drops = NULL;
   kv_batch_unref(job->batch);
   job->batch = NULL;
   job->phase = PHASE_VERIFY;
@@ -383,10 +384,8 @@ static kv_status merge_step(struct kv_job *job, struct kv_err *err) {
   kv_status status = KV_OK;
   while (input->valid && bytes < job->step_bytes_max && status == KV_OK) {
     bytes += input->key.size + input->value.size + 1;
-    if (!input->deleted || has_older(job, input->key))
-      status = emit(job, input, err);
-    else
-      kv_account_drop(&job->account, input);
+    bool goes = !input->deleted || kv_plan_may_hide(&job->plan, job->view->layout, input->key);
+    status = goes ? emit(job, input, err) : drop(job, input, err);
     job->entries_done++;
     if (status == KV_OK) kv_iter_next(input);
   }
@@ -784,6 +783,7 @@ void kv_job_end(struct kv_job *job, void (*left)(void *ctx, uint64_t id), void *
   kv_buf_release(&job->reference);
   close_output(job);
   kv_iter_free(job->input);
+  kv_drop_check_free(job->drops);
   for (size_t i = 0; i < job->edit.added_count; i++)
     if (is_left(job, i) && left) left(ctx, job->edit.added[i].id);
   kv_job_unlock_files(job);

@@ -4,6 +4,11 @@
 #include "mem.h"
 #include "table_read.h"
 
+struct kv_shape kv_layout_shape(const struct kv_layout *layout) {
+  return (struct kv_shape){kv_family_options(layout->family).memtable_bytes, layout->sizes,
+                           layout->run_count};
+}
+
 /* ---- Sums */
 
 static uint64_t run_bytes(const struct kv_run *run) {
@@ -162,6 +167,13 @@ kv_status kv_plan_pick(struct kv_plan *plan, const struct kv_layout *layout,
 }
 
 /* ---- What is known of it */
+
+bool kv_plan_may_hide(const struct kv_plan *plan, const struct kv_layout *layout,
+                      struct kv_slice key) {
+  for (size_t i = plan->older; i < layout->run_count; i++)
+    if (kv_run_find(&layout->runs[i], key)) return true;
+  return false;
+}
 
 bool kv_plan_lasts(const struct kv_plan *plan, const struct kv_layout *layout) {
   return plan->level > 1 && plan->older == layout->run_count;

@@ -10,6 +10,9 @@
 #include "compact_pick.h"
 #include "layout.h"
 
+/* What compact_pick.h decides by; borrows from the layout. */
+struct kv_shape kv_layout_shape(const struct kv_layout *layout);
+
 /* The parts of runs that are read, newest first; they point into a layout, which must outlive them. */
 struct kv_plan {
   struct kv_run *parts; /* owned */
@@ -32,6 +35,9 @@ uint64_t kv_plan_entries(const struct kv_plan *plan);
 /* The newest commit in its files; 0 without files. */
 uint64_t kv_plan_seq(const struct kv_plan *plan);
 
+/* Whether a file that is older than the output, and not read, may have the key. */
+bool kv_plan_may_hide(const struct kv_plan *plan, const struct kv_layout *layout,
+                      struct kv_slice key);
 /* Whether the output is large and nothing older is below it: it will not be written again soon. */
 bool kv_plan_lasts(const struct kv_plan *plan, const struct kv_layout *layout);
 /* Whether a file that is read says of itself that it is compressed at another level. Opens them. */

@@ -22,9 +22,7 @@ kv_status kv_job_new_gather(struct kv_view *view, uint64_t seq, struct kv_job **
 kv_status kv_job_new_tier(struct kv_view *view, uint64_t seq, uint64_t *oldest, struct kv_job **job,
                           struct kv_err *err) {
   const struct kv_layout *layout = view->layout;
-  struct kv_shape shape = {.memtable_bytes = kv_family_options(view->family).memtable_bytes,
-                           .runs = layout->sizes,
-                           .run_count = layout->run_count};
+  struct kv_shape shape = kv_layout_shape(layout);
   struct kv_pick pick = kv_compact_pick_newest(&shape, count_above(layout, seq));
   *job = NULL;
   if (pick.kind == KV_PICK_NONE) return KV_OK;

@@ -138,6 +138,9 @@ kv_status kv_view_file_raw_bytes(struct kv_view *view, size_t index, uint64_t *r
 /* Of a value file, how many of its values' bytes no key refers to, before compression; opens all files. */
 kv_status kv_view_file_dead_bytes(struct kv_view *view, size_t index, uint64_t *dead,
                                   struct kv_err *err);
+/* Tombstones of a key file that hide nothing, since no older file overlaps it; the next merge of it drops
+** them. */
+uint64_t kv_view_file_reclaimable(const struct kv_view *view, size_t index);
 size_t kv_view_run_count(const struct kv_view *view);
 /* Entries for planners: those of all files, and the log's bytes counted as small entries. */
 uint64_t kv_view_entries_estimate(const struct kv_view *view);
@@ -396,7 +399,7 @@ void kv_salvage_free(struct kv_salvage *salvage); /* NULL is allowed */
 typedef kv_status (*kv_problem_fn)(void *ctx, const char *severity, uint64_t file,
                                    uint64_t position, const char *text);
 /* Reads everything: every file of the view (kv_table_verify), order and overlap of runs, memtables, that
-** a full scan equals the row count when it is known. Damage is reported and is no failure of the call. */
+** a full scan equals the row count when it is known, and that gets agree with it (check.c). Damage is reported and is no failure of the call. */
 kv_status kv_check(struct kv_view *view, kv_problem_fn report, void *ctx, struct kv_err *err);
 
 #endif

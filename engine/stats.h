@@ -44,6 +44,8 @@ enum kv_stat {
   KV_STAT_COMPACTIONS,
   KV_STAT_COMPACT_BYTES_READ,
   KV_STAT_COMPACT_BYTES_WRITTEN,
+  KV_STAT_TOMBSTONES_DROPPED, /* by jobs, which had nothing older under them */
+  KV_STAT_TOMBSTONES_KEPT,    /* that jobs wrote again, or for the first time */
   KV_STAT_FILES_REMOVED,
   KV_STAT_ORPHANS_REMOVED, /* of these, files that nobody had named */
   KV_STAT_FLUSH_WAITS,     /* SQL side: commits that waited for a flush of the thread */

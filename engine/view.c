@@ -304,6 +304,17 @@ kv_status kv_view_file_raw_bytes(struct kv_view *view, size_t index, uint64_t *r
   return status;
 }
 
+uint64_t kv_view_file_reclaimable(const struct kv_view *view, size_t index) {
+  const struct kv_file_info *file = kv_sst_info(view->files[index]);
+  struct kv_slice smallest = kv_buf_slice(&file->smallest), largest = kv_buf_slice(&file->largest);
+  for (size_t i = view->run_count; i > 0; i--) {
+    const struct kv_run *run = &view->runs[i - 1];
+    if (run->level == file->level && run->seq == file->seq) break;
+    if (kv_run_overlap(run, smallest, largest).file_count) return 0;
+  }
+  return file->tombstones;
+}
+
 kv_status kv_view_file_dead_bytes(struct kv_view *view, size_t index, uint64_t *dead,
                                   struct kv_err *err) {
   uint64_t id = kv_sst_info(view->files[index])->id, used = 0;

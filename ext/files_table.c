@@ -79,6 +79,14 @@ static int append_dead(struct colfam_list *list, const struct colfam_anchor *anc
   return status == KV_NOMEM ? SQLITE_NOMEM : list->rc;
 }
 
+static void append_reclaimable(struct colfam_list *list, const struct colfam_anchor *anchor,
+                               size_t index) {
+  if (kv_view_file(anchor->view, index)->level == KV_LEVEL_VALUES)
+    colfam_list_null(list);
+  else
+    colfam_list_integer(list, (sqlite3_int64)kv_view_file_reclaimable(anchor->view, index));
+}
+
 static int append_file(struct colfam_list *list, const struct colfam_anchor *anchor, size_t index,
                        double rate) {
   const struct kv_file_info *file = kv_view_file(anchor->view, index);
@@ -94,7 +102,9 @@ static int append_file(struct colfam_list *list, const struct colfam_anchor *anc
   append_key(list, schema, &file->largest);
   append_rate(list, rate);
   colfam_list_text(list, status == KV_OK ? NULL : err.text);
-  return append_dead(list, anchor, index);
+  int rc = append_dead(list, anchor, index);
+  append_reclaimable(list, anchor, index);
+  return rc ? rc : list->rc;
 }
 
 static int files_gather(struct colfam_conn *conn, const char *name, struct colfam_list *list,
@@ -113,8 +123,9 @@ const struct colfam_tvf colfam_files_tvf = {
     .name = "colfam_files",
     .columns = "id TEXT, level INTEGER, seq INTEGER, rows INTEGER, tombstones INTEGER, "
                "bytes INTEGER, raw_bytes INTEGER, compression_ratio REAL, smallest TEXT, "
-               "largest TEXT, filter_false_positive_rate REAL, problem TEXT, dead_bytes INTEGER",
-    .column_count = 13,
+               "largest TEXT, filter_false_positive_rate REAL, problem TEXT, dead_bytes INTEGER, "
+               "reclaimable INTEGER",
+    .column_count = 14,
     .takes_table = true,
     .direct_only = true,
     .gather = files_gather,

@@ -12,7 +12,7 @@ failed=0
 # env_posix.c belongs to env, and so on: the longest name that a file's name starts with.
 modules=(status mem buf code compress compare hash digest stream stats env open_files key custom build apart iter pool cache places slots entries order uncounted batch memtable log
   filter block table_format table_write table_read copy kv merge layout view run_iter family values read scan compact_pick
-  compact_plan compact_account compact
+  compact_plan compact_account compact_check compact
   salvage_run salvage check)
 
 report() { # WHAT, findings on standard input
