@@ -1,4 +1,4 @@
-/* A check for tests of what a job leaves out: each tombstone that it drops is looked for in every older file
+/* A check for tests (kv_drops_check) of what a job leaves out: each tombstone that it drops is looked for in every older file
 ** that is no input, by reading, whatever bounds and filters say. What is found there would come to light
 ** again. Thread rule: the switch from any thread; a check belongs to its job. */
 #ifndef KV_COMPACT_CHECK_H
@@ -6,9 +6,6 @@
 
 #include "compact_plan.h"
 #include "view.h"
-
-/* Off unless a test has switched it on, for all jobs of the process. */
-void kv_drops_check(bool on);
 
 struct kv_drop_check;
 /* KV_CORRUPT when one has the key. *check is made by the first call, which must find it NULL, and nothing when

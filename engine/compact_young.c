@@ -1,6 +1,8 @@
 /* Merges of the newest runs of level 0, those that a transaction has written for itself, however many levels
 ** there are below and whatever is due there. Thread rule: as compact.c. */
 #include "compact.h"
+
+#include "compact_plan.h"
 #include "view.h"
 
 /* Runs of level 0 above the commit: these are the newest. */

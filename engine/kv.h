@@ -348,6 +348,10 @@ void kv_job_free(struct kv_job *job);
 /* The same, and tells of each file that could not go, because a view names it or for another reason. */
 void kv_job_end(struct kv_job *job, void (*left)(void *ctx, uint64_t id), void *ctx);
 
+/* For tests: all jobs of the process look for each deleted key that they leave out in the older files, by
+** reading; KV_CORRUPT when one has it. Off at first. */
+void kv_drops_check(bool on);
+
 /* What is due, a pure function of sizes (compact_pick.h): by threads meanwhile, or in commits. */
 struct kv_work {
   bool flush; /* KV_JOB_FLUSH: the log is over its budget */

@@ -11,6 +11,8 @@ SQLITE_EXTENSION_INIT1
 
 #include "conn.h"
 #include "drop.h"
+#include "engine/kv.h"
+#include "killpoint.h"
 #include "vtab.h"
 
 #define LOWEST_SQLITE 3038000
@@ -73,6 +75,7 @@ static int load_again(struct colfam_conn *conn, int readonly, char **message) {
 
 static int load(sqlite3 *db, char **message, const sqlite3_api_routines *api, int readonly) {
   if (take_api(api, message) != SQLITE_OK) return SQLITE_ERROR;
+  if (colfam_is_test_build()) kv_drops_check(true);
   struct colfam_conn *conn = colfam_conn_of(db);
   int rc = conn ? load_again(conn, readonly, message) : register_all(db, readonly);
   return rc == SQLITE_OK ? LOADED : rc;

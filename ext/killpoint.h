@@ -10,7 +10,13 @@
 void colfam_kill_point(const char *name);
 /* Whether the environment says COLFAM_MUTANT=<name>: the rule of that name is off. */
 bool colfam_is_mutant(const char *name);
+static inline bool colfam_is_test_build(void) {
+  return true;
+}
 #else
+static inline bool colfam_is_test_build(void) {
+  return false;
+}
 static inline void colfam_kill_point(const char *name) {
   (void)name;
 }

@@ -157,6 +157,7 @@ static void close_family(struct store *store) {
 void store_init(struct store *store, uint64_t seed, size_t cache_bytes) {
   struct kv_err err;
   memset(store, 0, sizeof *store);
+  kv_drops_check(true);
   catalog_init(&store->catalog, seed);
   must(kv_env_memory_new(&store->memory, &err), &err);
   must(kv_env_fault_new(store->memory, &store->env, &err), &err);

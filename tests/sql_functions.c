@@ -366,10 +366,11 @@ START_TEST(files_counts_tombstones_apart_and_newest_first) {
   numbers_make();
   sql_ok(db, "DELETE FROM t WHERE k IN (2, 4); INSERT INTO t VALUES(1, 'x');"
              "INSERT INTO t(t) VALUES('flush')");
-  sql_rows(db, "SELECT rows, tombstones, smallest, largest FROM colfam_files('t')",
-           "1|2|1|4\n100|0|2|200");
+  sql_rows(db, "SELECT rows, tombstones, reclaimable, smallest, largest FROM colfam_files('t')",
+           "1|2|0|1|4\n100|0|0|2|200");
   sql_ok(db, "INSERT INTO t(t) VALUES('compact')");
-  sql_rows(db, "SELECT rows, tombstones, smallest, largest FROM colfam_files('t')", "99|0|1|200");
+  sql_rows(db, "SELECT rows, tombstones, reclaimable, smallest, largest FROM colfam_files('t')",
+           "99|0|0|1|200");
 }
 END_TEST
 

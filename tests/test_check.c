@@ -5,6 +5,7 @@
 
 #include "catalog.h"
 #include "mem.h"
+#include "view.h"
 
 static struct store store;
 
@@ -117,6 +118,22 @@ START_TEST(wrong_row_count_is_reported) {
   snprintf(want, sizeof want, "the row count is %lld, a scan finds %lld rows", (long long)right + 1,
            (long long)right);
   ck_assert_str_eq(report.text, want);
+}
+END_TEST
+
+/* Bounds in memory that keep gets, but not scans, from a run. */
+START_TEST(get_that_misses_a_key_is_reported) {
+  fill();
+  struct kv_run *run = &store.view->runs[0];
+  struct kv_run_fence *fences = (struct kv_run_fence *)(uintptr_t)run->fences;
+  struct kv_run_fence right = fences[0];
+  store.catalog.table_rows = -1;
+  fences[0] = (struct kv_run_fence){0, 0};
+  struct report report = checked();
+  fences[0] = right;
+  ck_assert_int_eq(report.problems, 1);
+  ck_assert_str_eq(report.text, "a get does not find the newest entry of a key, which is there");
+  expect_sound();
 }
 END_TEST
 
@@ -246,6 +263,7 @@ int main(void) {
   tcase_add_test(tests, sound_store_gives_no_report);
   tcase_add_test(tests, untracked_count_is_no_problem);
   tcase_add_test(tests, wrong_row_count_is_reported);
+  tcase_add_test(tests, get_that_misses_a_key_is_reported);
   tcase_add_test(tests, every_flipped_byte_is_reported_with_its_file);
   tcase_add_test(tests, damage_behind_an_open_table_and_a_warm_cache_is_found);
   tcase_add_test(tests, missing_file_is_reported_and_the_check_goes_on);
