@@ -180,6 +180,7 @@ static void compare_gets(uint64_t rows, size_t rounds) {
   bench_add_ways(&table, BENCH_GET, stores, STORES, &asked);
   bench_goal(&table, "colfam SQL", 1.4, "floor SQL");
   bench_goal_max(&table, "colfam C", 1000);
+  bench_goal_max(&table, "colfam.h", 1000);
   bench_time(&table, rounds, GETS, expected);
   bench_print(&table);
   bench_asked_release(&asked);

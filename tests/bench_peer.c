@@ -101,13 +101,13 @@ static void warm(struct bench_store *store, const struct bench_way *way, uint64_
 void bench_warm(struct bench_store *stores, size_t store_count, uint64_t count) {
   for (size_t i = 0; i < store_count; i++) {
     const struct bench_peer *peer = stores[i].peer;
-    for (size_t way = 0; way < peer->way_count; way++) {
-      if (peer->ways[way].kind == BENCH_GET) warm(&stores[i], &peer->ways[way], count);
-    }
+    size_t way = 0;
+    while (way < peer->way_count && peer->ways[way].kind != BENCH_GET) way++;
+    if (way < peer->way_count) warm(&stores[i], &peer->ways[way], count);
   }
 }
 
-static uint64_t run_way(struct bench_lane *lane, size_t round) {
+uint64_t bench_run_way(struct bench_lane *lane, size_t round) {
   struct bench_store *store = lane->store;
   const struct bench_asked *asked = lane->with;
   const struct kv_slice *keys = asked->keys + round * asked->batches * asked->batch;
@@ -126,7 +126,7 @@ void bench_add_ways(struct bench_case *to, enum bench_kind kind, struct bench_st
     const struct bench_peer *peer = stores[i].peer;
     for (size_t way = 0; way < peer->way_count; way++) {
       if (peer->ways[way].kind != kind) continue;
-      bench_add(to, peer->ways[way].name, run_way, &stores[i], asked)->operation =
+      bench_add(to, peer->ways[way].name, bench_run_way, &stores[i], asked)->operation =
           peer->ways[way].run;
     }
   }

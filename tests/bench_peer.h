@@ -19,10 +19,12 @@ struct bench_setup {
 };
 
 enum bench_kind {
-  BENCH_MULTI_GET,  /* n keys together: sum of digests */
-  BENCH_GET,        /* one after another: the same sum */
-  BENCH_EXISTS,     /* one after another: how many are there */
-  BENCH_EXISTS_MANY /* n keys together: how many are there */
+  BENCH_MULTI_GET,   /* n keys together: sum of digests */
+  BENCH_GET,         /* one after another: the same sum */
+  BENCH_EXISTS,      /* one after another: how many are there */
+  BENCH_EXISTS_MANY, /* n keys together: how many are there */
+  BENCH_MAY_EXIST, /* one after another: how many are not known to be absent, and no read goes on */
+  BENCH_MAY_EXIST_MANY /* n keys together: the same */
 };
 
 /* One way to read. */
@@ -95,6 +97,8 @@ void bench_settle(struct bench_store *store);
 /* Gets each of the rows [0, count) once, so that what stays in memory is there. */
 void bench_warm(struct bench_store *stores, size_t store_count, uint64_t count);
 
+/* A round of a lane made by bench_add_ways. */
+uint64_t bench_run_way(struct bench_lane *lane, size_t round);
 /* Lanes of a case for every way of the kind that the stores offer, over the keys asked. */
 void bench_add_ways(struct bench_case *to, enum bench_kind kind, struct bench_store *stores,
                     size_t count, const struct bench_asked *asked);

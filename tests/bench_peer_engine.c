@@ -222,6 +222,29 @@ static uint64_t exists(void *opened, const struct kv_slice *keys, size_t n) {
   return count;
 }
 
+static uint64_t may_exist(void *opened, const struct kv_slice *keys, size_t n) {
+  struct engine_store *store = opened;
+  uint64_t count = 0;
+  struct kv_err err;
+  for (size_t i = 0; i < n; i++) {
+    enum kv_may_exist answer;
+    need(kv_may_exist(store->view, store->batch, keys[i], &answer, NULL, &err), &err);
+    count += answer != KV_ABSENT;
+  }
+  return count;
+}
+
+static uint64_t may_exist_many(void *opened, const struct kv_slice *keys, size_t n) {
+  struct engine_store *store = opened;
+  enum kv_may_exist *answers = malloc(n * sizeof *answers);
+  uint64_t count = 0;
+  struct kv_err err;
+  need(kv_may_exist_many(store->view, store->batch, keys, n, answers, NULL, &err), &err);
+  for (size_t i = 0; i < n; i++) count += answers[i] != KV_ABSENT;
+  free(answers);
+  return count;
+}
+
 static uint64_t scan(void *opened, struct kv_slice from, size_t n) {
   struct engine_store *store = opened;
   struct kv_bounds bounds = {.lower = from};
@@ -246,6 +269,8 @@ static const struct bench_way ways[] = {
     {"colfam C", BENCH_GET, get},
     {"colfam C exists", BENCH_EXISTS, exists},
     {"colfam C exists", BENCH_EXISTS_MANY, exists_many},
+    {"colfam C may-exist", BENCH_MAY_EXIST, may_exist},
+    {"colfam C may-exist", BENCH_MAY_EXIST_MANY, may_exist_many},
 };
 const struct bench_peer bench_colfam_engine = {
     .name = "colfam C",

@@ -25,6 +25,7 @@ enum statement {
   REMOVE,
   GET,
   EXISTS,
+  MAY_EXIST,
   PACKED,
   SCAN,
   RANGE,
@@ -108,6 +109,7 @@ static sqlite3_stmt *prepared(struct sql_store *store, enum statement which) {
       [REMOVE] = "DELETE FROM t WHERE k = ?1",
       [GET] = "SELECT v FROM t WHERE k = ?1",
       [EXISTS] = "SELECT EXISTS (SELECT 1 FROM t WHERE k = ?1)",
+      [MAY_EXIST] = "SELECT colfam_may_exist('t', ?1)",
       [PACKED] = "SELECT v FROM t WHERE colfam_keys = ?1",
       [SCAN] = "SELECT v FROM t",
       [RANGE] = "SELECT v FROM t WHERE k >= ?1 ORDER BY k LIMIT ?2",
@@ -401,14 +403,60 @@ static uint64_t into_buffers(void *opened, const struct kv_slice *keys, size_t n
   return sum;
 }
 
-static uint64_t exists_by_api(void *opened, const struct kv_slice *keys, size_t n) {
-  struct sql_store *store = opened;
+typedef int (*asking)(const struct colfam_api *api, const struct colfam_request *requests,
+                      int count, unsigned char *answers, char **message);
+
+/* How many are not known to be absent. */
+static uint64_t ask_api(struct sql_store *store, asking ask, const struct kv_slice *keys,
+                        size_t n) {
   struct colfam_request request = {"t", colfam_keys_of(store, keys, n)};
   char *message = NULL;
-  int rc = store->api->exists(store->api, &request, 1, store->answers, &message);
-  bench_need(rc == SQLITE_OK, "exists: %s", message);
+  int rc = ask(store->api, &request, 1, store->answers, &message);
+  bench_need(rc == SQLITE_OK, "colfam.h: %s", message);
   uint64_t count = 0;
-  for (size_t i = 0; i < n; i++) count += store->answers[i] == COLFAM_PRESENT;
+  for (size_t i = 0; i < n; i++) count += store->answers[i] != COLFAM_ABSENT;
+  return count;
+}
+
+static uint64_t exists_by_api(void *opened, const struct kv_slice *keys, size_t n) {
+  struct sql_store *store = opened;
+  return ask_api(store, store->api->exists, keys, n);
+}
+
+static uint64_t may_exist_by_api(void *opened, const struct kv_slice *keys, size_t n) {
+  struct sql_store *store = opened;
+  return ask_api(store, store->api->may_exist, keys, n);
+}
+
+/* A call a key. */
+static uint64_t each_by_api(void *opened, const struct kv_slice *keys, size_t n) {
+  uint64_t count = 0;
+  for (size_t i = 0; i < n; i++) count += exists_by_api(opened, &keys[i], 1);
+  return count;
+}
+
+static uint64_t may_exist_each_by_api(void *opened, const struct kv_slice *keys, size_t n) {
+  uint64_t count = 0;
+  for (size_t i = 0; i < n; i++) count += may_exist_by_api(opened, &keys[i], 1);
+  return count;
+}
+
+static uint64_t get_each_by_api(void *opened, const struct kv_slice *keys, size_t n) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < n; i++) sum += by_api(opened, &keys[i], 1);
+  return sum;
+}
+
+/* The function: 0 absent, 1 present, NULL not known. */
+static uint64_t may_exist_by_function(void *opened, const struct kv_slice *keys, size_t n) {
+  sqlite3_stmt *statement = prepared(opened, MAY_EXIST);
+  uint64_t count = 0;
+  for (size_t i = 0; i < n; i++) {
+    bind_bytes(statement, 1, keys[i]);
+    bench_need(sqlite3_step(statement) == SQLITE_ROW, "colfam_may_exist: no row");
+    count += sqlite3_column_type(statement, 0) == SQLITE_NULL || sqlite3_column_int(statement, 0);
+    sqlite3_reset(statement);
+  }
   return count;
 }
 
@@ -503,8 +551,13 @@ static const struct bench_way colfam_ways[] = {
     {"colfam SQL IN", BENCH_MULTI_GET, in_list},
     {"colfam SQL packed", BENCH_MULTI_GET, by_colfam_keys},
     {"colfam SQL", BENCH_GET, get},
+    {"colfam.h", BENCH_GET, get_each_by_api},
     {"colfam SQL EXISTS", BENCH_EXISTS, exists},
+    {"colfam.h exists", BENCH_EXISTS, each_by_api},
     {"colfam.h exists", BENCH_EXISTS_MANY, exists_by_api},
+    {"colfam SQL may_exist()", BENCH_MAY_EXIST, may_exist_by_function},
+    {"colfam.h may_exist", BENCH_MAY_EXIST, may_exist_each_by_api},
+    {"colfam.h may_exist", BENCH_MAY_EXIST_MANY, may_exist_by_api},
 };
 const struct bench_peer bench_colfam_sql = {
     .name = "colfam SQL",
