@@ -34,6 +34,7 @@
 #define HASH_RESTARTS_MAX 253
 #define TAIL_BYTES 8 /* restart count, slot count */
 #define KEY_INFO_BYTES 8
+#define LONG_KEY_BYTES 128 /* that are compared as a whole first */
 #define LINE_BYTES 64
 #define AHEAD_LINES 16 /* of a region, asked for before it is walked */
 enum entry_kind { ENTRY_PUT, ENTRY_TOMBSTONE, ENTRY_APART };
@@ -272,6 +273,22 @@ static inline bool read_head(const uint8_t **pos, const uint8_t *end, struct hea
   return !reader.failed;
 }
 
+/* Most entries: a put with a value below 4 KiB, keys below 128 bytes. False: to be read the other way. */
+static inline bool read_short_put(const struct kv_block *block, size_t offset, uint64_t shared_max,
+                                  struct entry *entry) {
+  if (offset + 4 > block->entries.size) return false;
+  const uint8_t *p = block->entries.data + offset;
+  bool two = p[2] & 0x80;
+  if ((p[0] | p[1] | (p[2] & p[3])) & 0x80 || p[2] & 3) return false;
+  size_t value_size = (two ? (p[2] & 0x7f) | (size_t)p[3] << 7 : p[2]) >> 2;
+  entry->shared = p[0];
+  entry->suffix = kv_slice_of(p + 3 + two, p[1]);
+  entry->value = kv_slice_of(entry->suffix.data + p[1], value_size);
+  entry->kind = ENTRY_PUT;
+  entry->next = offset + 3 + two + p[1] + value_size;
+  return entry->shared <= shared_max && entry->next <= block->entries.size;
+}
+
 /* The entry at `offset`, which may share at most `shared_max` bytes. */
 static kv_status read_entry(const struct kv_block *block, size_t offset, uint64_t shared_max,
                             struct entry *entry, struct kv_err *err) {
@@ -384,8 +401,10 @@ static kv_status get_in_region(const struct kv_block *block, uint32_t restart, s
   uint64_t last_size = 0;
   for (int entries = 0; offset < end; entries++) {
     struct entry entry;
-    kv_status status = read_entry(block, offset, last_size, &entry, err);
-    if (status) return status;
+    if (!read_short_put(block, offset, last_size, &entry)) {
+      kv_status status = read_entry(block, offset, last_size, &entry, err);
+      if (status) return status;
+    }
     if (entries == RESTART_INTERVAL) return bad_entry(offset, err);
     if (entry.shared < matched) {
       if (bytewise) return KV_OK;
@@ -393,7 +412,8 @@ static kv_status get_in_region(const struct kv_block *block, uint32_t restart, s
     }
     if (entry.shared == matched) {
       struct kv_slice rest = matched ? kv_slice_of(key.data + matched, key.size - matched) : key;
-      size_t more = kv_slice_shared_prefix(entry.suffix, rest);
+      bool long_and_equal = rest.size >= LONG_KEY_BYTES && kv_slice_equal(entry.suffix, rest);
+      size_t more = long_and_equal ? rest.size : kv_slice_shared_prefix(entry.suffix, rest);
       if (more == rest.size && more == entry.suffix.size) {
         *found = (struct found){answers[entry.kind], entry.value};
         return KV_OK;
@@ -474,6 +494,13 @@ kv_status kv_block_get(const struct kv_block *block, struct kv_slice key, uint64
   return status;
 }
 
+/* Of long ones the first and the last bytes, not the lines between. */
+static bool has_same_ends(const uint8_t *a, const uint8_t *b, size_t size) {
+  if (size <= 2 * LINE_BYTES) return !memcmp(a, b, size);
+  size_t last = size - LINE_BYTES;
+  return !memcmp(a, b, LINE_BYTES) && !memcmp(a + last, b + last, LINE_BYTES);
+}
+
 kv_status kv_block_get_at(const struct kv_block *block, struct kv_slice key, size_t offset,
                           enum kv_block_answer *answer, struct kv_slice *value,
                           struct kv_err *err) {
@@ -483,7 +510,7 @@ kv_status kv_block_get_at(const struct kv_block *block, struct kv_slice key, siz
   if (status) return status;
   size_t rest = key.size - (size_t)entry.shared;
   if (rest != entry.suffix.size) return KV_OK;
-  if (rest && memcmp(key.data + entry.shared, entry.suffix.data, rest)) return KV_OK;
+  if (rest && !has_same_ends(key.data + entry.shared, entry.suffix.data, rest)) return KV_OK;
   *answer = answers[entry.kind];
   *value = entry.value;
   return KV_OK;
@@ -506,7 +533,9 @@ void kv_block_search_begin_at(struct kv_block_search *search, const struct kv_bl
                               struct kv_slice key, size_t offset) {
   *search = (struct kv_block_search){
       .block = *block, .key = key, .placed = true, .offset = offset, .step = KV_SEARCH_DONE};
-  ask_for(block, offset, block->entries.size);
+  ask_for(block, offset, offset + 1);
+  size_t end = offset + key.size;
+  ask_for(block, end > LINE_BYTES ? end - LINE_BYTES : 0, end + LINE_BYTES);
 }
 
 static kv_status step_slot(struct kv_block_search *search, struct kv_err *err) {

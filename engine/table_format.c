@@ -298,6 +298,40 @@ uint32_t kv_fences_find(const struct kv_fences *fences, struct kv_slice key, uin
   return low;
 }
 
+#define SIDE_BY_SIDE 16
+
+/* The last block whose prefix is <= each prefix, or 0. No step depends on a comparison but by arithmetic: nothing is
+** guessed, and the loads of all searches overlap. */
+static void find_prefixes(const struct kv_fences *fences, const uint64_t *prefixes, size_t n,
+                          uint32_t *blocks) {
+  const uint64_t *found[SIDE_BY_SIDE];
+  for (size_t i = 0; i < n; i++) found[i] = fences->prefixes;
+  for (uint32_t left = fences->count; left > 1;) {
+    uint32_t half = left / 2;
+    for (size_t i = 0; i < n; i++) found[i] += half & -(uint32_t)(found[i][half] <= prefixes[i]);
+    left -= half;
+  }
+  for (size_t i = 0; i < n; i++) blocks[i] = (uint32_t)(found[i] - fences->prefixes);
+}
+
+/* At most SIDE_BY_SIDE. What equal prefixes leave open is found by the keys. */
+static void find_some(const struct kv_fences *fences, const struct kv_slice *keys, size_t n,
+                      uint32_t *blocks) {
+  uint64_t prefixes[SIDE_BY_SIDE];
+  for (size_t i = 0; i < n; i++) prefixes[i] = kv_prefix64(without_front(keys[i], fences->skip));
+  find_prefixes(fences, prefixes, n, blocks);
+  for (size_t i = 0; i < n; i++) {
+    if (fences->prefixes[blocks[i]] == prefixes[i]) blocks[i] = kv_fences_find(fences, keys[i], 0);
+  }
+}
+
+void kv_fences_find_many(const struct kv_fences *fences, const struct kv_slice *keys, size_t n,
+                         uint32_t *blocks) {
+  for (size_t i = 0; i < n && fences->comparator; i++) blocks[i] = find_ordered(fences, keys[i], 0);
+  for (size_t i = 0; i < n && !fences->comparator; i += SIDE_BY_SIDE)
+    find_some(fences, keys + i, n - i < SIDE_BY_SIDE ? n - i : SIDE_BY_SIDE, blocks + i);
+}
+
 /* ---- Properties: {varint tag, varint length, bytes}*, numbers as varints */
 
 #define ORDER_SHOWN_MAX ((size_t)64)

@@ -98,6 +98,9 @@ size_t kv_fences_size(const struct kv_fences *fences, uint32_t block); /* stored
 /* The last block >= from whose first key is <= key; smallest <= key <= largest and the first key of
 ** `from` is <= key. */
 uint32_t kv_fences_find(const struct kv_fences *fences, struct kv_slice key, uint32_t from);
+/* The same from block 0 for n keys, whose searches go on side by side. */
+void kv_fences_find_many(const struct kv_fences *fences, const struct kv_slice *keys, size_t n,
+                         uint32_t *blocks);
 
 /* ---- Properties: tagged, so that a later version may add some */
 

@@ -388,8 +388,7 @@ kv_status kv_table_adopt(const struct kv_table *table, uint32_t block, uint8_t *
   status = kv_table_parse(table, block, kv_slice_of(content.bytes, content.size), &parsed, err);
   if (!status) {
     content.note = kv_block_shape(&parsed);
-    status = kv_cache_insert(table->cache, table->owner,
-                             kv_fences_offset(&table->parts.fences, block), &content, entry, err);
+    status = kv_cache_insert(table->cache, table->owner, block, &content, entry, err);
   }
   if (status) kv_cache_free(table->cache, content.bytes, content.size);
   return status;
@@ -418,8 +417,7 @@ kv_status kv_table_read_block(const struct kv_table *table, uint32_t block, bool
 }
 
 struct kv_cache_entry *kv_table_cached(const struct kv_table *table, uint32_t block) {
-  struct kv_cache_entry *entry =
-      kv_cache_lookup(table->cache, table->owner, kv_fences_offset(&table->parts.fences, block));
+  struct kv_cache_entry *entry = kv_cache_lookup(table->cache, table->owner, block);
   kv_stats_add(table->stats, entry ? KV_STAT_CACHE_HITS : KV_STAT_CACHE_MISSES, 1);
   return entry;
 }

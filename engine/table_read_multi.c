@@ -15,6 +15,7 @@
 #define OVERLAP 32
 #define SMALL_BYTES 16384 /* of work arrays that need no memory of their own */
 #define SORTED_BY_INSERTION 16
+#define FENCE_GROUP 32
 
 /* A lookup whose file may have the key. */
 struct candidate {
@@ -109,12 +110,35 @@ static uint32_t block_of(const struct candidate *candidate) {
 }
 
 /* Files in the order in which they were opened: their numbers in the cache, which do not come round. */
+static uint64_t order_of(const struct kv_table *table, uint32_t block) {
+  return table->owner << 32 | block;
+}
+
+/* Of up to FENCE_GROUP candidates from `first` on that one file may have; returns how many. */
+static size_t find_in_file(struct candidate *first, size_t left) {
+  struct kv_slice keys[FENCE_GROUP];
+  uint32_t blocks[FENCE_GROUP];
+  const struct kv_table *table = first->lookup->table;
+  size_t n = 0;
+  for (; n < left && n < FENCE_GROUP; n++) {
+    if (first[n].lookup->table != table || first[n].lookup->at) break;
+    keys[n] = first[n].lookup->key;
+  }
+  kv_fences_find_many(&table->parts.fences, keys, n, blocks);
+  for (size_t i = 0; i < n; i++) first[i].order = order_of(table, blocks[i]);
+  return n;
+}
+
 static void find_blocks(struct multi *multi) {
-  for (size_t i = 0; i < multi->candidate_count; i++) {
+  for (size_t i = 0; i < multi->candidate_count;) {
     struct candidate *candidate = &multi->candidates[i];
-    const struct kv_table *table = candidate->lookup->table;
-    uint32_t block = kv_fences_find(&table->parts.fences, candidate->lookup->key, 0);
-    candidate->order = table->owner << 32 | block;
+    const struct kv_lookup *lookup = candidate->lookup;
+    if (lookup->at) {
+      candidate->order = order_of(lookup->table, lookup->at->block);
+      i++;
+    } else {
+      i += find_in_file(candidate, multi->candidate_count - i);
+    }
   }
 }
 
@@ -127,34 +151,43 @@ static void sort_few(struct candidate *items, size_t count) {
   }
 }
 
-/* By one byte of the order, of which `counts` says how often it has each value. */
+/* By one byte of the order. */
 static void distribute(const struct candidate *from, size_t count, unsigned shift,
-                       uint32_t counts[256], struct candidate *into) {
-  uint32_t start = 0;
+                       struct candidate *into) {
+  uint32_t starts[256] = {0}, start = 0;
+  for (size_t i = 0; i < count; i++) starts[from[i].order >> shift & 0xff]++;
   for (size_t value = 0; value < 256; value++) {
-    uint32_t here = counts[value];
-    counts[value] = start;
+    uint32_t here = starts[value];
+    starts[value] = start;
     start += here;
   }
-  for (size_t i = 0; i < count; i++) into[counts[from[i].order >> shift & 0xff]++] = from[i];
+  for (size_t i = 0; i < count; i++) into[starts[from[i].order >> shift & 0xff]++] = from[i];
+}
+
+/* The bits in which not all agree; 0 too when they are in order already. */
+static uint64_t bits_to_sort(const struct candidate *items, size_t count) {
+  uint64_t bits = 0;
+  bool sorted = true;
+  for (size_t i = 1; i < count; i++) {
+    bits |= items[i].order ^ items[0].order;
+    sorted &= items[i - 1].order <= items[i].order;
+  }
+  return sorted ? 0 : bits;
 }
 
 /* By bytes from the lowest on, those left out in which all agree. The groups' memory, which is not yet in
 ** use, is the spare; so the candidates may end there and are copied back. */
 static void sort_candidates(struct multi *multi) {
-  uint32_t counts[8][256] = {{0}};
   size_t n = multi->candidate_count;
   struct candidate *from = multi->candidates, *into = (struct candidate *)(void *)multi->groups;
   if (n <= SORTED_BY_INSERTION) {
     sort_few(from, n);
     return;
   }
-  for (size_t i = 0; i < n; i++) {
-    for (unsigned byte = 0; byte < 8; byte++) counts[byte][from[i].order >> 8 * byte & 0xff]++;
-  }
-  for (unsigned byte = 0; byte < 8; byte++) {
-    if (counts[byte][from[0].order >> 8 * byte & 0xff] == n) continue;
-    distribute(from, n, 8 * byte, counts[byte], into);
+  uint64_t bits = bits_to_sort(from, n);
+  for (unsigned shift = 0; shift < 64; shift += 8) {
+    if (!(bits >> shift & 0xff)) continue;
+    distribute(from, n, shift, into);
     struct candidate *done = into;
     into = from;
     from = done;
@@ -191,7 +224,7 @@ static size_t look_up_entries(const struct multi *multi, size_t first,
   size_t left = multi->group_count - first, n = left < LOOKUP_GROUP ? left : LOOKUP_GROUP;
   for (size_t i = 0; i < n; i++) {
     const struct group *group = &multi->groups[first + i];
-    names[i] = (struct kv_cache_name){group->table->owner, offset_of(group)};
+    names[i] = (struct kv_cache_name){group->table->owner, group->block};
   }
   kv_cache_lookup_many(multi->groups[first].table->cache, names, n, entries);
   return n;
@@ -288,6 +321,13 @@ static kv_status take_steps(struct overlap *overlap, size_t *failed, struct kv_e
   return KV_OK;
 }
 
+/* Asks for both ends of a value: whoever reads it comes at some time after the next searches. */
+static void ask_for_value(struct kv_slice value) {
+  if (!value.size) return;
+  kv_prefetch(value.data);
+  kv_prefetch(value.data + value.size - 1);
+}
+
 static kv_status finish_searches(const struct multi *multi, struct overlap *overlap,
                                  struct kv_err *err) {
   struct kv_err inner;
@@ -299,6 +339,7 @@ static kv_status finish_searches(const struct multi *multi, struct overlap *over
     status = kv_block_search_end(&overlap->searches[i], &answer, &lookup->value, &inner);
     const struct group *group = overlap->groups[i];
     if (!status) kv_table_answer(group->table, group->entry, answer, multi->mode, lookup);
+    if (!status) ask_for_value(lookup->value);
   }
   if (status) {
     const struct group *failed = overlap->groups[at];
