@@ -90,23 +90,34 @@ kv_status kv_batch_iter_counted(struct kv_batch *batch, struct kv_digest *shown,
 kv_status kv_batch_encode(struct kv_batch *batch, const uint8_t uuid[16], uint64_t seq,
                           struct kv_buf *out, struct kv_err *err);
 
-/* The same with a seal: a number that says what else the catalog's row must be, covered by the checksum. */
+/* The same with a seal: a number that says what else the catalog's row must be, covered by the checksum. With
+** `packs`, values of a few KiB and more together are compressed when that saves something. */
 kv_status kv_batch_encode_sealed(struct kv_batch *batch, const uint8_t uuid[16], uint64_t seq,
-                                 uint64_t seal, struct kv_buf *out, struct kv_err *err);
+                                 uint64_t seal, bool packs, struct kv_buf *out, struct kv_err *err);
 /* The seal of encoded bytes, unproved as long as no reader has checked them; false when there is none. */
 bool kv_batch_seal(struct kv_slice encoded, uint64_t *seal);
+/* Bytes of an entry where values are not compressed, and of what an encoded batch has beside entries. */
+size_t kv_batch_entry_bytes(struct kv_slice key, struct kv_slice value);
+size_t kv_batch_frame_bytes(struct kv_slice encoded);
 /* Walks an encoded log batch after checking version, checksum and lengths. uuid NULL: the checksum is not
 ** looked at. */
 struct kv_batch_reader {
   const uint8_t *pos;
   const uint8_t *end;
-  uint64_t left;       /* entries */
-  struct kv_slice key; /* the current entry, borrowed from the input */
-  struct kv_slice value;
+  uint64_t left; /* entries */
+  bool apart;    /* values do not stand behind their keys, but in: */
+  const uint8_t *values;
+  uint64_t values_read;  /* bytes */
+  uint8_t *unpacked;     /* the reader's own memory, or NULL */
+  size_t bytes;          /* of the batch when its values are not compressed */
+  struct kv_slice key;   /* the current entry, borrowed from the input */
+  struct kv_slice value; /* borrowed from the input or the reader */
   bool deleted;
 };
+/* To be released, but for after a failure. KV_CORRUPT, KV_VERSION or KV_NOMEM. */
 kv_status kv_batch_reader_init(struct kv_batch_reader *reader, struct kv_slice encoded,
                                const uint8_t uuid[16], uint64_t seq, struct kv_err *err);
+void kv_batch_reader_release(struct kv_batch_reader *reader);
 /* false at the end; *status is KV_CORRUPT when the bytes ended early or keys are not ascending. */
 bool kv_batch_reader_next(struct kv_batch_reader *reader, kv_status *status, struct kv_err *err);
 

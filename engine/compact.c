@@ -41,7 +41,7 @@
 #define DICTIONARY_BYTES ((size_t)16 << 10)
 #define VALUE_BLOCK_BYTES ((uint32_t)4096) /* a value is mostly read alone */
 
-enum phase { PHASE_MERGE, PHASE_VERIFY, PHASE_DONE, PHASE_FAILED };
+enum phase { PHASE_OPEN, PHASE_MERGE, PHASE_VERIFY, PHASE_DONE, PHASE_FAILED };
 
 /* A file that was made. */
 struct made_file {
@@ -473,26 +473,6 @@ static kv_status verify_step(struct kv_job *job, struct kv_err *err) {
   return KV_OK;
 }
 
-kv_status kv_job_step(struct kv_job *job, bool *done, struct kv_err *err) {
-  kv_status status = KV_OK;
-  *done = false;
-  switch (job->phase) {
-    case PHASE_MERGE:
-      status = merge_step(job, err);
-      break;
-    case PHASE_VERIFY:
-      status = verify_step(job, err);
-      break;
-    case PHASE_DONE:
-      break;
-    case PHASE_FAILED:
-      return kv_fail(err, KV_MISUSE, "a job that failed cannot go on");
-  }
-  if (status != KV_OK) job->phase = PHASE_FAILED;
-  *done = job->phase == PHASE_DONE;
-  return status;
-}
-
 /* ---- Life */
 
 static void set_config(struct kv_job *job) {
@@ -590,10 +570,39 @@ static kv_status job_start(struct kv_job *job, struct kv_err *err) {
   if (status != KV_OK || job->phase == PHASE_DONE) return status;
   set_file_bytes(job);
   job->entries_total = estimate_entries(job);
-  status = list_removed(job, err);
-  if (status == KV_OK) status = open_input(job, err);
+  return list_removed(job, err);
+}
+
+/* Whoever makes a job may be in a commit: sorting memtables and opening files is left to whoever steps it. */
+static kv_status begin_merge(struct kv_job *job, struct kv_err *err) {
+  kv_status status = open_input(job, err);
   if (status == KV_OK) status = look_for_files(job, err);
-  if (status == KV_OK) choose_compression(job);
+  if (status != KV_OK) return status;
+  choose_compression(job);
+  job->phase = PHASE_MERGE;
+  return KV_OK;
+}
+
+kv_status kv_job_step(struct kv_job *job, bool *done, struct kv_err *err) {
+  kv_status status = KV_OK;
+  *done = false;
+  switch (job->phase) {
+    case PHASE_OPEN:
+      status = begin_merge(job, err);
+      break;
+    case PHASE_MERGE:
+      status = merge_step(job, err);
+      break;
+    case PHASE_VERIFY:
+      status = verify_step(job, err);
+      break;
+    case PHASE_DONE:
+      break;
+    case PHASE_FAILED:
+      return kv_fail(err, KV_MISUSE, "a job that failed cannot go on");
+  }
+  if (status != KV_OK) job->phase = PHASE_FAILED;
+  *done = job->phase == PHASE_DONE;
   return status;
 }
 

@@ -34,9 +34,22 @@ size_t kv_unpacking_memory(const struct kv_unpacking *unpacking);
 ** NULL. Any thread. KV_NOMEM. */
 kv_status kv_decompress(struct kv_slice packed, const struct kv_unpacking *unpacking, uint8_t *into,
                         size_t raw_size, bool *sound, struct kv_err *err);
-/* What decompresses is kept for the next time as long as there is a reference. */
+/* What decompresses, and what kv_pack needs, is kept for the next time as long as there is a reference. */
 void kv_decompressors_ref(void);
 void kv_decompressors_unref(void);
+
+/* Appends a zstd frame of bytes that are soon written again elsewhere: as fast as what it saves is worth.
+** *packed is false, and nothing is appended, when it would not save an eighth, or more than readers believe
+** (kv_may_unpack_to). Any thread. KV_NOMEM. */
+kv_status kv_pack(struct kv_slice raw, struct kv_buf *into, bool *packed, struct kv_err *err);
+
+/* What stored bytes may decompress to, so that a little of what is hostile cannot ask for much memory: so many
+** bytes whatever their size, and so many times their size. */
+#define KV_PACKED_RAW_BYTES_FREE ((size_t)64 << 10)
+#define KV_PACKED_RATIO_MAX ((size_t)1024)
+static inline bool kv_may_unpack_to(uint64_t raw_size, size_t stored_size) {
+  return raw_size <= KV_PACKED_RAW_BYTES_FREE || raw_size / KV_PACKED_RATIO_MAX <= stored_size;
+}
 
 /* Picks a dictionary of at most `room` bytes out of a sample of what will be compressed: appended to *into,
 ** maybe nothing. KV_NOMEM. */

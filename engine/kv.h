@@ -125,7 +125,8 @@ kv_status kv_view_overlay(const struct kv_view *base, const struct kv_edit *edit
 const struct kv_log_state *kv_view_log(const struct kv_view *view);
 int64_t kv_view_rows(const struct kv_view *view); /* -1 unknown */
 uint64_t kv_view_gen(const struct kv_view *view); /* generation of the newest log row, else 0 */
-uint64_t kv_view_gen_bytes(const struct kv_view *view); /* encoded bytes of that generation */
+/* Encoded bytes of that generation and of all, as with values that are not compressed. */
+uint64_t kv_view_gen_bytes(const struct kv_view *view);
 uint64_t kv_view_log_bytes(const struct kv_view *view);
 bool kv_view_names_file(const struct kv_view *view, uint64_t id);
 size_t kv_view_file_count(const struct kv_view *view);

@@ -23,6 +23,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "compress.h"
 #include "env.h"
 #include "log_chain.h"
 #include "mem.h"
@@ -56,6 +57,7 @@ kv_status kv_log_new(const uint8_t uuid[16], const struct kv_comparator *compara
   made->comparator = comparator;
   made->cache = cache;
   kv_chain_init(&made->chain, comparator, 0);
+  kv_decompressors_ref();
   *log = made;
   return KV_OK;
 }
@@ -65,6 +67,7 @@ void kv_log_free(struct kv_log *log) {
   kv_chain_release(&log->chain);
   kv_mutex_free(log->mutex);
   kv_free(log);
+  kv_decompressors_unref();
 }
 
 static void count_stat(const struct kv_log *log, enum kv_stat stat, uint64_t n) {
@@ -221,7 +224,9 @@ static kv_status check_unseen(const struct kv_log *log, const struct kv_log_stat
   if (!status) status = kv_log_row_check(row, err);
   if (status) return status;
   struct kv_batch_reader reader;
-  return kv_batch_reader_init(&reader, row->batch, owner_of_row(log), row->seq, err);
+  status = kv_batch_reader_init(&reader, row->batch, owner_of_row(log), row->seq, err);
+  if (!status) kv_batch_reader_release(&reader);
+  return status;
 }
 
 /* Copies the rows (seen->last_seq, last] after checking all of them. *same is false, and nothing more is

@@ -22,6 +22,8 @@ struct kv_log_row {
   uint64_t gen;          /* memtable generation, never falling along the log */
   int64_t rows;          /* rows of the table after this commit; -1 = not tracked */
   struct kv_slice batch; /* encoded */
+  struct kv_batch
+      *writes; /* what was encoded, where that is at hand: memory is made of it then. Else NULL */
 };
 
 /* The seal of its batch (batch.h): says nonce, generation and row count. */
@@ -52,7 +54,7 @@ struct kv_log_window {
   struct kv_memtable **tables; /* newest first; each holds a reference */
   size_t table_count;
   uint64_t gen;       /* generation of the newest row, 0 without rows */
-  uint64_t gen_bytes; /* encoded bytes of that generation inside the window */
+  uint64_t gen_bytes; /* encoded bytes of that generation inside the window, uncompressed */
   uint64_t bytes;     /* encoded bytes of the window's rows */
   int64_t rows;       /* of the table after the newest row; only with rows */
 };

@@ -95,13 +95,22 @@ static kv_status check_row(const struct kv_chain *chain, const struct kv_log_row
   return kv_log_row_check(row, err);
 }
 
+/* *bytes: of the batch when its values are not compressed. */
+static kv_status add_batch(struct kv_memtable *table, const struct kv_log_row *row,
+                           const uint8_t uuid[16], size_t *bytes, struct kv_err *err) {
+  if (!row->writes) return kv_memtable_add(table, row->seq, row->batch, uuid, bytes, err);
+  kv_status status = kv_memtable_add_batch(table, row->seq, row->writes, bytes, err);
+  *bytes += kv_batch_frame_bytes(row->batch);
+  return status;
+}
+
 /* The row into a new generation's memtable; parts have room. */
 static kv_status add_part(struct kv_chain *chain, const struct kv_log_row *row,
-                          const uint8_t uuid[16], struct kv_err *err) {
+                          const uint8_t uuid[16], size_t *bytes, struct kv_err *err) {
   struct kv_memtable *table;
   kv_status status = kv_memtable_new(row->gen, chain->comparator, &table, err);
   if (status) return status;
-  status = kv_memtable_add(table, row->seq, row->batch, uuid, err);
+  status = add_batch(table, row, uuid, bytes, err);
   if (status) {
     kv_memtable_unref(table);
     return status;
@@ -116,17 +125,15 @@ kv_status kv_chain_add(struct kv_chain *chain, const struct kv_log_row *row, con
   if (!status) status = reserve_rows(chain, err);
   if (!status) status = reserve_parts(chain, err);
   if (status) return status;
-  if (chain->part_count && row->gen == kv_chain_gen(chain)) {
-    struct kv_memtable *table = chain->parts[chain->part_count - 1].table;
-    status = kv_memtable_add(table, row->seq, row->batch, uuid, err);
-  } else {
-    status = add_part(chain, row, uuid, err);
-  }
+  size_t bytes;
+  if (chain->part_count && row->gen == kv_chain_gen(chain))
+    status = add_batch(chain->parts[chain->part_count - 1].table, row, uuid, &bytes, err);
+  else
+    status = add_part(chain, row, uuid, &bytes, err);
   if (status) return status;
   uint64_t before =
       chain->row_count ? chain->rows[chain->row_count - 1].bytes_end : chain->base_bytes;
-  chain->rows[chain->row_count++] =
-      (struct kv_chain_row){row->nonce, before + row->batch.size, row->rows};
+  chain->rows[chain->row_count++] = (struct kv_chain_row){row->nonce, before + bytes, row->rows};
   return KV_OK;
 }
 

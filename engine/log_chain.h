@@ -14,8 +14,9 @@
 
 struct kv_chain_row {
   uint64_t nonce;
-  uint64_t
-      bytes_end; /* encoded bytes of the chain's rows up to and with this one, trimmed ones too */
+  /* Encoded bytes, as with values that are not compressed, of the chain's rows up to and with this one, trimmed
+  ** ones too. */
+  uint64_t bytes_end;
   int64_t rows;
 };
 /* One generation; it ends where the next begins. */

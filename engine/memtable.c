@@ -7,11 +7,15 @@
 ** order. A reader walks from the newest version down to its window.
 **
 ** Adding a log batch: the bytes are checked first, then all entries are pushed under the lock; when memory
-** gives out they are rolled back before the lock opens. */
+** gives out they are rolled back before the lock opens.
+**
+** Sorting has a lock of its own, and works on the entries as they were when it began, so that reads and commits
+** go on beside it. Lock order: ordering, then mutex. */
 #include "memtable.h"
 
 #include <inttypes.h>
 
+#include "batch_inside.h"
 #include "entries.h"
 #include "env.h"
 #include "hash.h"
@@ -27,12 +31,14 @@ struct commit {
 struct kv_memtable {
   int64_t refs; /* atomic */
   uint64_t gen;
-  struct kv_mutex *mutex; /* guards all that follows */
+  struct kv_mutex *mutex; /* guards all that follows but for the order */
   struct kv_entries entries;
-  struct kv_order order;  /* as far as something has asked for it */
   struct commit *commits; /* ascending */
   size_t commit_count;
   size_t commit_room;
+  size_t order_bytes;
+  struct kv_mutex *ordering; /* guards: */
+  struct kv_order order;     /* as far as something has asked for it */
 };
 
 kv_status kv_memtable_new(uint64_t gen, const struct kv_comparator *comparator,
@@ -40,7 +46,9 @@ kv_status kv_memtable_new(uint64_t gen, const struct kv_comparator *comparator,
   struct kv_memtable *made = kv_alloc_zero(1, sizeof *made);
   if (!made) return kv_fail_nomem(err);
   kv_status status = kv_mutex_new(&made->mutex, err);
+  if (!status) status = kv_mutex_new(&made->ordering, err);
   if (status) {
+    kv_mutex_free(made->mutex);
     kv_free(made);
     return status;
   }
@@ -62,6 +70,7 @@ void kv_memtable_unref(struct kv_memtable *table) {
   kv_order_release(&table->order);
   kv_entries_release(&table->entries);
   kv_free(table->commits);
+  kv_mutex_free(table->ordering);
   kv_mutex_free(table->mutex);
   kv_free(table);
 }
@@ -91,40 +100,91 @@ static bool make_room(struct kv_memtable *table) {
   return true;
 }
 
-static kv_status add_all(struct kv_memtable *table, uint64_t seq, struct kv_batch_reader *reader,
-                         struct kv_err *err) {
+static kv_status begin_commit(struct kv_memtable *table, uint64_t seq, struct kv_err *err) {
   if (seq <= last_seq(table)) {
     return kv_fail(err, KV_MISUSE, "memtable %" PRIu64 ": commit %" PRIu64 " after commit %" PRIu64,
                    table->gen, seq, last_seq(table));
   }
-  if (!make_room(table)) return kv_fail_nomem(err);
-  struct kv_entries *entries = &table->entries;
-  struct kv_entries_mark mark = kv_entries_mark(entries);
-  kv_status status = KV_OK;
+  return make_room(table) ? KV_OK : kv_fail_nomem(err);
+}
+
+/* A commit that is being pushed. */
+struct pushing {
+  uint64_t seq;
+  struct kv_entries_mark mark;
+  struct kv_digest digest; /* of the table's entries up to here */
+};
+
+static struct pushing begin_pushing(const struct kv_memtable *table, uint64_t seq) {
+  return (struct pushing){seq, kv_entries_mark(&table->entries),
+                          digest_upto(table, table->commit_count)};
+}
+
+static kv_status push(struct kv_memtable *table, struct pushing *pushing, struct kv_slice key,
+                      struct kv_slice value, bool deleted, struct kv_err *err) {
   enum kv_entry_before before;
-  struct kv_digest digest = digest_upto(table, table->commit_count);
-  while (!status && kv_batch_reader_next(reader, &status, err)) {
-    uint64_t hash = kv_hash_key(reader->key);
-    kv_digest_add_hashed(&digest, hash, reader->value, reader->deleted);
-    status =
-        kv_entries_push(entries, hash, reader->key, reader->value, reader->deleted, &before, err);
-  }
-  if (status) {
-    kv_entries_rollback(entries, mark, false);
-    return status;
-  }
-  table->commits[table->commit_count++] = (struct commit){seq, entries->places.end, digest};
-  return KV_OK;
+  uint64_t hash = kv_hash_key(key);
+  kv_digest_add_hashed(&pushing->digest, hash, value, deleted);
+  return kv_entries_push(&table->entries, hash, key, value, deleted, &before, err);
+}
+
+/* What was pushed is the commit, or nothing. */
+static kv_status end_commit(struct kv_memtable *table, const struct pushing *pushing,
+                            kv_status status) {
+  if (status)
+    kv_entries_rollback(&table->entries, pushing->mark, false);
+  else
+    table->commits[table->commit_count++] =
+        (struct commit){pushing->seq, table->entries.places.end, pushing->digest};
+  return status;
+}
+
+static kv_status add_all(struct kv_memtable *table, uint64_t seq, struct kv_batch_reader *reader,
+                         struct kv_err *err) {
+  kv_status status = begin_commit(table, seq, err);
+  if (status) return status;
+  struct pushing pushing = begin_pushing(table, seq);
+  while (!status && kv_batch_reader_next(reader, &status, err))
+    status = push(table, &pushing, reader->key, reader->value, reader->deleted, err);
+  return end_commit(table, &pushing, status);
 }
 
 kv_status kv_memtable_add(struct kv_memtable *table, uint64_t seq, struct kv_slice encoded,
-                          const uint8_t uuid[16], struct kv_err *err) {
+                          const uint8_t uuid[16], size_t *bytes, struct kv_err *err) {
   struct kv_batch_reader reader;
   kv_status status = kv_batch_reader_init(&reader, encoded, uuid, seq, err);
   if (status) return status;
+  if (bytes) *bytes = reader.bytes;
   kv_mutex_lock(table->mutex);
   status = add_all(table, seq, &reader, err);
   kv_mutex_unlock(table->mutex);
+  kv_batch_reader_release(&reader);
+  return status;
+}
+
+static kv_status add_shown(struct kv_memtable *table, uint64_t seq, struct kv_iter *iter,
+                           size_t *bytes, struct kv_err *err) {
+  kv_status status = begin_commit(table, seq, err);
+  if (status) return status;
+  struct pushing pushing = begin_pushing(table, seq);
+  for (kv_iter_seek_first(iter); !status && iter->valid; kv_iter_next(iter)) {
+    *bytes += kv_batch_entry_bytes(iter->key, iter->value);
+    status = push(table, &pushing, iter->key, iter->value, iter->deleted, err);
+  }
+  return end_commit(table, &pushing, status);
+}
+
+/* In the order that the log row has: then sorting the table has less to do. */
+kv_status kv_memtable_add_batch(struct kv_memtable *table, uint64_t seq, struct kv_batch *batch,
+                                size_t *bytes, struct kv_err *err) {
+  struct kv_iter *iter;
+  *bytes = 0;
+  kv_status status = kv_batch_iter_bytewise(batch, &iter, err);
+  if (status) return status;
+  kv_mutex_lock(table->mutex);
+  status = add_shown(table, seq, iter, bytes, err);
+  kv_mutex_unlock(table->mutex);
+  kv_iter_free(iter);
   return status;
 }
 
@@ -224,6 +284,21 @@ static void memtable_iter_drop(struct kv_order_iter *iter) {
   kv_free(self);
 }
 
+/* Covers all entries of now. Under the lock `ordering`. */
+static kv_status sort(struct kv_memtable *table, struct kv_window window, struct stretch *stretch,
+                      struct kv_err *err) {
+  kv_mutex_lock(table->mutex);
+  struct kv_entries entries = table->entries;
+  *stretch = stretch_of(table, window);
+  kv_mutex_unlock(table->mutex);
+  kv_status status = kv_order_extend(&table->order, &entries, err);
+  size_t bytes = kv_order_bytes(&table->order);
+  kv_mutex_lock(table->mutex);
+  table->order_bytes = bytes;
+  kv_mutex_unlock(table->mutex);
+  return status;
+}
+
 kv_status kv_memtable_iter(struct kv_memtable *table, struct kv_window window,
                            struct kv_iter **iter, struct kv_err *err) {
   return kv_memtable_iter_counted(table, window, NULL, iter, err);
@@ -234,18 +309,18 @@ kv_status kv_memtable_iter_counted(struct kv_memtable *table, struct kv_window w
                                    struct kv_err *err) {
   struct memtable_iter *made = kv_alloc(1, sizeof *made);
   if (!made) return kv_fail_nomem(err);
-  kv_mutex_lock(table->mutex);
-  kv_status status = kv_order_extend(&table->order, &table->entries, err);
-  if (!status) {
+  struct stretch stretch;
+  kv_mutex_lock(table->ordering);
+  kv_status status = sort(table, window, &stretch, err);
+  if (!status)
     kv_order_iter_init(&made->head, &table->order, &table->entries,
                        passed ? count_passed : stretch_visible, memtable_iter_drop);
-    made->stretch = stretch_of(table, window);
-  }
-  kv_mutex_unlock(table->mutex);
+  kv_mutex_unlock(table->ordering);
   if (status) {
     kv_free(made);
     return status;
   }
+  made->stretch = stretch;
   made->table = kv_memtable_ref(table);
   made->passed = passed;
   *iter = &made->head.iter;
@@ -281,7 +356,7 @@ uint64_t kv_memtable_last_seq(struct kv_memtable *table) {
 size_t kv_memtable_bytes(struct kv_memtable *table) {
   kv_mutex_lock(table->mutex);
   size_t bytes = sizeof *table + table->commit_room * sizeof *table->commits;
-  bytes += kv_entries_bytes(&table->entries) + kv_order_bytes(&table->order);
+  bytes += kv_entries_bytes(&table->entries) + table->order_bytes;
   kv_mutex_unlock(table->mutex);
   return bytes;
 }

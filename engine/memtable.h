@@ -32,9 +32,13 @@ struct kv_memtable *kv_memtable_ref(struct kv_memtable *table);
 void kv_memtable_unref(struct kv_memtable *table);
 
 /* Applies one encoded log batch (checked here; its checksum only with an uuid). All or nothing: on any
-** failure no reader ever sees part of it. seq must be above every seq added before, else KV_MISUSE. */
+** failure no reader ever sees part of it. seq must be above every seq added before, else KV_MISUSE. *bytes
+** (may be NULL) are the batch's when its values are not compressed. */
 kv_status kv_memtable_add(struct kv_memtable *table, uint64_t seq, struct kv_slice encoded,
-                          const uint8_t uuid[16], struct kv_err *err);
+                          const uint8_t uuid[16], size_t *bytes, struct kv_err *err);
+/* The same of a batch that is still at hand, which is only read; *bytes of its entries. */
+kv_status kv_memtable_add_batch(struct kv_memtable *table, uint64_t seq, struct kv_batch *batch,
+                                size_t *bytes, struct kv_err *err);
 
 /* As kv_batch_get; *value (may be NULL) is borrowed as long as the memtable lives. */
 enum kv_batch_answer kv_memtable_get(struct kv_memtable *table, struct kv_window window,

@@ -83,7 +83,7 @@ static kv_status add_row(struct kv_salvage *salvage, const struct kv_log_row *ro
   if (!status && !salvage->piece)
     status = kv_memtable_new(row->gen, config->comparator, &salvage->piece, err);
   if (status) return status;
-  return kv_memtable_add(salvage->piece, row->seq, row->batch, config->uuid, err);
+  return kv_memtable_add(salvage->piece, row->seq, row->batch, config->uuid, NULL, err);
 }
 
 static kv_status break_log(struct kv_salvage *salvage, struct kv_window window,

@@ -39,8 +39,8 @@ static kv_status append_compressed(struct kv_buf *out, struct kv_slice raw, int 
 /* The payload is filled up with a frame that decompression skips, until it justifies the raw size. */
 static void append_padding(struct kv_buf *out, size_t start, size_t raw_size) {
   size_t stored = out->size - start + KV_TABLE_TRAILER_BYTES;
-  size_t wanted = (raw_size + KV_TABLE_RATIO_MAX - 1) / KV_TABLE_RATIO_MAX;
-  if (raw_size <= KV_TABLE_RAW_BYTES_FREE || stored >= wanted) return;
+  size_t wanted = (raw_size + KV_PACKED_RATIO_MAX - 1) / KV_PACKED_RATIO_MAX;
+  if (raw_size <= KV_PACKED_RAW_BYTES_FREE || stored >= wanted) return;
   size_t zeros =
       wanted - stored > SKIPPABLE_HEADER_BYTES ? wanted - stored - SKIPPABLE_HEADER_BYTES : 0;
   kv_buf_append_u32(out, ZSTD_MAGIC_SKIPPABLE_START);
@@ -93,10 +93,6 @@ kv_status kv_stored_check(struct kv_stored *stored, struct kv_slice bytes,
   return status ? status : kv_stored_parse(stored, bytes, place, offset, err);
 }
 
-static bool is_justified(size_t raw_size, size_t stored_size) {
-  return raw_size <= KV_TABLE_RAW_BYTES_FREE || raw_size / KV_TABLE_RATIO_MAX <= stored_size;
-}
-
 kv_status kv_stored_parse(struct kv_stored *stored, struct kv_slice bytes,
                           const struct kv_table_place *place, uint64_t offset, struct kv_err *err) {
   if (bytes.size < KV_TABLE_TRAILER_BYTES) return bad_block(place, offset, "too short", err);
@@ -113,7 +109,7 @@ kv_status kv_stored_parse(struct kv_stored *stored, struct kv_slice bytes,
   if (!stored->compressed && stored->raw_size != payload_size) {
     return bad_block(place, offset, "wrong size", err);
   }
-  if (!is_justified(stored->raw_size, bytes.size)) {
+  if (!kv_may_unpack_to(stored->raw_size, bytes.size)) {
     return bad_block(place, offset, "more bytes than its size can hold", err);
   }
   if (stored->compressed &&

@@ -23,11 +23,6 @@
 #define KV_TABLE_VALUE_BYTES_MAX ((size_t)1 << 30)
 #define KV_TABLE_RAW_BYTES_MAX (KV_TABLE_VALUE_BYTES_MAX + ((size_t)1 << 20)) /* of any block */
 
-/* What a stored block may decompress to, so that a small hostile file cannot ask for much memory: so many
-** bytes whatever its size, and so many times its size. */
-#define KV_TABLE_RAW_BYTES_FREE ((size_t)64 << 10)
-#define KV_TABLE_RATIO_MAX ((size_t)1024)
-
 /* Whose bytes they are; with the offset this seeds every checksum. */
 struct kv_table_place {
   uint8_t uuid[16];

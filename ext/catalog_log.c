@@ -14,6 +14,7 @@ static int take_row(struct colfam_catalog *catalog, sqlite3_stmt *from, struct k
   row->nonce = (uint64_t)sqlite3_column_int64(from, 1);
   row->gen = (uint64_t)sqlite3_column_int64(from, 2);
   row->rows = sqlite3_column_int64(from, 3);
+  row->writes = NULL;
   const void *bytes = sqlite3_column_blob(from, 4);
   row->batch = kv_slice_of(bytes, (size_t)sqlite3_column_bytes(from, 4));
   if (row->seq && row->nonce && row->gen && row->rows && bytes) return SQLITE_OK;

@@ -168,7 +168,9 @@ static kv_status check_log_row(const struct kv_log_row *row, const uint8_t uuid[
   }
   status = kv_log_row_check(row, err);
   if (status == KV_OK) status = kv_batch_reader_init(&reader, row->batch, uuid, row->seq, err);
-  while (status == KV_OK && kv_batch_reader_next(&reader, &status, err)) continue;
+  if (status != KV_OK) return status;
+  while (kv_batch_reader_next(&reader, &status, err)) continue;
+  kv_batch_reader_release(&reader);
   return status;
 }
 

@@ -412,6 +412,7 @@ static void advance_view(struct colfam_txn *txn) {
   if (txn->jobs) table->known.sealed = false;
   struct kv_view *next = NULL;
   bool has_row = txn->row_written || (txn->jobs && txn->jobs->takes_batch);
+  txn->row.writes = txn->row_written ? txn->batch : NULL;
   if (kv_view_advance(txn->base, has_row ? &txn->row : NULL, colfam_work_edit(txn), &next, NULL) !=
       KV_OK)
     return;

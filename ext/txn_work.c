@@ -423,8 +423,9 @@ int colfam_work_encode_row(struct colfam_txn *txn, char **message) {
   if (txn->encoded.size && same) return SQLITE_OK;
   struct kv_err err = {0};
   kv_buf_clear(&txn->encoded);
+  bool packs = txn->table->options.kv.compression_level > 0;
   kv_status status = kv_batch_encode_sealed(txn->batch, txn->table->catalog.uuid, txn->row.seq,
-                                            seal, &txn->encoded, &err);
+                                            seal, packs, &txn->encoded, &err);
   if (status != KV_OK) return colfam_work_error(txn, status, &err, message);
   txn->encoded_version = colfam_txn_version(txn);
   txn->encoded_seal = seal;

@@ -9,6 +9,7 @@
 #include "hash.h"
 #include "key.h"
 #include "mem.h"
+#include "stream.h"
 
 static const uint8_t uuid[16] = "a store's uuid";
 #define SEQ 42u
@@ -42,7 +43,7 @@ static void encode_sample(struct kv_buf *out) {
 static void encode_sealed(struct kv_buf *out, uint64_t seal) {
   struct kv_batch *batch = new_batch();
   ck_assert_int_eq(kv_batch_put(batch, text("b"), text("value"), 1, NULL), KV_OK);
-  ck_assert_int_eq(kv_batch_encode_sealed(batch, uuid, SEQ, seal, out, NULL), KV_OK);
+  ck_assert_int_eq(kv_batch_encode_sealed(batch, uuid, SEQ, seal, false, out, NULL), KV_OK);
   kv_batch_unref(batch);
 }
 
@@ -357,6 +358,185 @@ START_TEST(sealed_batch_is_read_and_its_seal_is_covered) {
 }
 END_TEST
 
+/* ---- Values apart */
+
+/* Rows with values of words, or of random bytes. */
+static struct kv_batch *large_batch(bool words) {
+  struct kv_batch *batch = new_batch();
+  struct harness_random random;
+  harness_seed(&random, 5);
+  for (int i = 0; i < 200; i++) {
+    char key[16], value[80];
+    snprintf(key, sizeof key, "key %d", i);
+    for (size_t j = 0; j < sizeof value; j++)
+      value[j] =
+          words ? "some few letters"[harness_below(&random, 16)] : (char)harness_next(&random);
+    ck_assert_int_eq(i % 9
+                         ? kv_batch_put(batch, text(key), kv_slice_of(value, sizeof value), 1, NULL)
+                         : kv_batch_delete(batch, text(key), -1, NULL),
+                     KV_OK);
+  }
+  return batch;
+}
+
+static void encode_large(bool words, bool packs, struct kv_buf *out) {
+  struct kv_batch *batch = large_batch(words);
+  kv_buf_init(out);
+  ck_assert_int_eq(kv_batch_encode_sealed(batch, uuid, SEQ, 7, packs, out, NULL), KV_OK);
+  kv_batch_unref(batch);
+}
+
+static void expect_same(struct kv_slice plain, struct kv_slice packed) {
+  struct kv_batch_reader a, b;
+  kv_status status;
+  ck_assert_int_eq(open_reader(&a, plain, NULL), KV_OK);
+  ck_assert_int_eq(open_reader(&b, packed, NULL), KV_OK);
+  ck_assert_uint_eq(a.bytes, plain.size);
+  ck_assert_uint_eq(b.bytes, plain.size);
+  while (kv_batch_reader_next(&a, &status, NULL)) {
+    ck_assert(kv_batch_reader_next(&b, &status, NULL));
+    ck_assert(kv_slice_equal(a.key, b.key) && kv_slice_equal(a.value, b.value));
+    ck_assert_int_eq(a.deleted, b.deleted);
+  }
+  expect_end(&b);
+  kv_batch_reader_release(&a);
+  kv_batch_reader_release(&b);
+}
+
+START_TEST(values_are_packed_where_that_saves) {
+  for (int words = 0; words < 2; words++) {
+    struct kv_buf plain, packed;
+    uint64_t seal;
+    encode_large(words, false, &plain);
+    encode_large(words, true, &packed);
+    if (words)
+      ck_assert_uint_lt(packed.size, plain.size * 3 / 4);
+    else
+      ck_assert_uint_eq(packed.size, plain.size);
+    ck_assert_uint_eq(packed.data[1], 3);
+    ck_assert(kv_batch_seal(kv_buf_slice(&packed), &seal) && seal == 7);
+    expect_same(kv_buf_slice(&plain), kv_buf_slice(&packed));
+    kv_buf_release(&plain);
+    kv_buf_release(&packed);
+    ck_assert_int_eq(kv_mem_live_blocks(), 0);
+  }
+}
+END_TEST
+
+START_TEST(small_batches_are_never_packed) {
+  struct kv_batch *batch = new_batch();
+  static const char value[3000];
+  struct kv_buf bytes;
+  kv_buf_init(&bytes);
+  ck_assert_int_eq(kv_batch_put(batch, text("k"), kv_slice_of(value, sizeof value), 1, NULL),
+                   KV_OK);
+  ck_assert_int_eq(kv_batch_encode_sealed(batch, uuid, SEQ, 7, true, &bytes, NULL), KV_OK);
+  ck_assert_uint_eq(bytes.data[1], 1);
+  kv_buf_release(&bytes);
+  kv_batch_unref(batch);
+}
+END_TEST
+
+/* Zeros, which would shrink more than readers believe: they stay as they are. */
+START_TEST(what_shrinks_too_far_is_left_as_it_is) {
+  struct kv_batch *batch = new_batch();
+  static const char value[4 << 20];
+  struct kv_batch_reader reader;
+  struct kv_buf bytes;
+  kv_buf_init(&bytes);
+  ck_assert_int_eq(kv_batch_put(batch, text("k"), kv_slice_of(value, sizeof value), 1, NULL),
+                   KV_OK);
+  ck_assert_int_eq(kv_batch_encode_sealed(batch, uuid, SEQ, 7, true, &bytes, NULL), KV_OK);
+  ck_assert_uint_gt(bytes.size, sizeof value);
+  ck_assert_int_eq(open_reader(&reader, kv_buf_slice(&bytes), NULL), KV_OK);
+  kv_batch_reader_release(&reader);
+  kv_buf_release(&bytes);
+  kv_batch_unref(batch);
+}
+END_TEST
+
+/* With a right checksum: refused, or read to the end. */
+static void read_resealed(struct kv_buf *bytes) {
+  struct kv_batch_reader reader;
+  kv_status status;
+  bytes->size -= KV_CHECKSUM_BYTES;
+  seal(bytes);
+  if (open_reader(&reader, kv_buf_slice(bytes), NULL)) return;
+  while (kv_batch_reader_next(&reader, &status, NULL)) continue;
+  kv_batch_reader_release(&reader);
+}
+
+START_TEST(packed_batch_survives_any_damage) {
+  struct kv_buf bytes;
+  struct kv_batch_reader reader;
+  encode_large(true, true, &bytes);
+  for (size_t i = 0; i < bytes.size; i++) {
+    bytes.data[i] ^= 0x11;
+    ck_assert_int_ne(open_reader(&reader, kv_buf_slice(&bytes), NULL), KV_OK);
+    if (i < bytes.size - KV_CHECKSUM_BYTES) read_resealed(&bytes);
+    bytes.data[i] ^= 0x11;
+    bytes.size -= KV_CHECKSUM_BYTES;
+    seal(&bytes);
+  }
+  while (bytes.size > KV_CHECKSUM_BYTES + 2) {
+    bytes.size--;
+    read_resealed(&bytes);
+  }
+  kv_buf_release(&bytes);
+  ck_assert_int_eq(kv_mem_live_blocks(), 0);
+}
+END_TEST
+
+/* One entry whose value is said to have so many bytes, and what stands for it. */
+static kv_status open_forged(uint64_t size, const char *stored, size_t stored_size) {
+  struct kv_batch_reader reader;
+  struct kv_buf bytes;
+  struct kv_err err = {0};
+  kv_buf_init(&bytes);
+  kv_buf_append(&bytes, "\xb1\2\1\1", 4);
+  kv_buf_append_varint(&bytes, size << 1);
+  kv_buf_append(&bytes, "k", 1);
+  kv_buf_append(&bytes, stored, stored_size);
+  seal(&bytes);
+  kv_status status = open_reader(&reader, kv_buf_slice(&bytes), &err);
+  if (status == KV_OK) kv_batch_reader_release(&reader);
+  kv_buf_release(&bytes);
+  return status;
+}
+
+START_TEST(values_of_a_wrong_size_are_refused) {
+  ck_assert_int_eq(open_forged(5, "value", 5), KV_OK);
+  ck_assert_int_eq(open_forged(4, "value", 5), KV_CORRUPT);
+  ck_assert_int_eq(open_forged(6, "value", 5), KV_CORRUPT);
+  ck_assert_int_eq(open_forged(0, "", 0), KV_OK);
+  ck_assert_int_eq(open_forged(1, "", 0), KV_CORRUPT);
+  ck_assert_int_eq(open_forged((uint64_t)1 << 30, "value", 5), KV_CORRUPT);
+}
+END_TEST
+
+START_TEST(packing_and_reading_without_memory) {
+  int failures = 0;
+  for (uint64_t nth = 1;; nth++) {
+    struct kv_batch_reader reader;
+    struct kv_buf bytes;
+    struct kv_batch *batch = large_batch(true);
+    kv_buf_init(&bytes);
+    kv_mem_fail_nth(nth, 0);
+    kv_status status = kv_batch_encode_sealed(batch, uuid, SEQ, 7, true, &bytes, NULL);
+    if (!status) status = open_reader(&reader, kv_buf_slice(&bytes), NULL);
+    kv_mem_fail_nth(0, 0);
+    if (!status) kv_batch_reader_release(&reader);
+    kv_buf_release(&bytes);
+    kv_batch_unref(batch);
+    ck_assert_int_eq(kv_mem_live_blocks(), 0);
+    if (status == KV_OK) break;
+    ck_assert_int_eq(status, KV_NOMEM);
+    failures++;
+  }
+  ck_assert_int_gt(failures, 8);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("batch_code");
   TCase *tests = tcase_create("batch_code");
@@ -375,6 +555,12 @@ int main(void) {
   tcase_add_test(tests, resealed_damage_never_breaks_the_reader);
   tcase_add_test(tests, input_changed_after_init_ends_with_corrupt);
   tcase_add_test(tests, encode_without_memory_appends_nothing);
+  tcase_add_test(tests, values_are_packed_where_that_saves);
+  tcase_add_test(tests, small_batches_are_never_packed);
+  tcase_add_test(tests, what_shrinks_too_far_is_left_as_it_is);
+  tcase_add_test(tests, packed_batch_survives_any_damage);
+  tcase_add_test(tests, values_of_a_wrong_size_are_refused);
+  tcase_add_test(tests, packing_and_reading_without_memory);
   suite_add_tcase(suite, tests);
   return harness_run(suite);
 }

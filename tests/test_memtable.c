@@ -64,7 +64,7 @@ static struct kv_buf commit_of(uint64_t seq, const char *writes) {
 
 static kv_status add(struct kv_memtable *table, uint64_t seq, const char *writes) {
   struct kv_buf bytes = commit_of(seq, writes);
-  kv_status status = kv_memtable_add(table, seq, kv_buf_slice(&bytes), uuid, NULL);
+  kv_status status = kv_memtable_add(table, seq, kv_buf_slice(&bytes), uuid, NULL, NULL);
   memset(bytes.data, 0xee, bytes.size); /* the table has copied it */
   kv_buf_release(&bytes);
   return status;
@@ -179,17 +179,17 @@ START_TEST(damaged_bytes_add_nothing) {
   for (size_t at = 0; at < bytes.size; at++) {
     bytes.data[at] ^= 0x10;
     struct kv_err err;
-    kv_status status = kv_memtable_add(table, 2, kv_buf_slice(&bytes), uuid, &err);
+    kv_status status = kv_memtable_add(table, 2, kv_buf_slice(&bytes), uuid, NULL, &err);
     ck_assert_int_eq(status, KV_CORRUPT);
     ck_assert_ptr_nonnull(strstr(err.text, "log batch 2"));
     bytes.data[at] ^= 0x10;
     struct kv_slice cut = {bytes.data, at};
-    ck_assert_int_eq(kv_memtable_add(table, 2, cut, uuid, NULL), KV_CORRUPT);
+    ck_assert_int_eq(kv_memtable_add(table, 2, cut, uuid, NULL, NULL), KV_CORRUPT);
   }
-  ck_assert_int_eq(kv_memtable_add(table, 3, kv_buf_slice(&bytes), uuid, NULL), KV_CORRUPT);
+  ck_assert_int_eq(kv_memtable_add(table, 3, kv_buf_slice(&bytes), uuid, NULL, NULL), KV_CORRUPT);
   ck_assert_uint_eq(kv_memtable_last_seq(table), 1);
   ck_assert_str_eq(list(table, 0, 9), "a=1");
-  ck_assert_int_eq(kv_memtable_add(table, 2, kv_buf_slice(&bytes), uuid, NULL), KV_OK);
+  ck_assert_int_eq(kv_memtable_add(table, 2, kv_buf_slice(&bytes), uuid, NULL, NULL), KV_OK);
   kv_buf_release(&bytes);
   free_table(table);
 }
@@ -328,7 +328,7 @@ START_TEST(random_commits_and_windows_match_a_model) {
   struct kv_window held_window = {0, 0};
   for (uint64_t seq = 1; seq <= COMMITS; seq++) {
     struct kv_buf bytes = model_commit(&random, seq);
-    must(kv_memtable_add(table, seq, kv_buf_slice(&bytes), uuid, NULL) == KV_OK);
+    must(kv_memtable_add(table, seq, kv_buf_slice(&bytes), uuid, NULL, NULL) == KV_OK);
     kv_buf_release(&bytes);
     struct kv_window window;
     window.flushed_seq = harness_below(&random, seq + 1);
@@ -367,7 +367,7 @@ START_TEST(failed_allocation_shows_nothing_of_the_commit) {
     must(add(table, 1, "1=first 1000=first") == KV_OK);
     struct kv_iter *iter = open_iter(table, 0, UINT64_MAX);
     kv_mem_fail_nth(nth, nth % 2);
-    kv_status status = kv_memtable_add(table, 2, kv_buf_slice(&bytes), uuid, NULL);
+    kv_status status = kv_memtable_add(table, 2, kv_buf_slice(&bytes), uuid, NULL, NULL);
     kv_mem_fail_nth(0, 0);
     ck_assert_str_eq(listing(iter), "1=first 1000=first");
     if (status) {
@@ -376,7 +376,7 @@ START_TEST(failed_allocation_shows_nothing_of_the_commit) {
       ck_assert_str_eq(list(table, 0, UINT64_MAX), "1=first 1000=first");
       ck_assert_str_eq(get(table, 0, 2, "399"), "");
       ck_assert_uint_eq(kv_memtable_last_seq(table), 1);
-      must(kv_memtable_add(table, 2, kv_buf_slice(&bytes), uuid, NULL) == KV_OK);
+      must(kv_memtable_add(table, 2, kv_buf_slice(&bytes), uuid, NULL, NULL) == KV_OK);
     }
     ck_assert_str_ne(get(table, 0, 2, "399"), "");
     ck_assert_str_eq(get(table, 0, 1, "1"), "first");
@@ -397,7 +397,7 @@ START_TEST(new_and_iter_without_memory_leave_nothing) {
     struct kv_buf bytes = commit_of(1, "a=1 b=2");
     kv_mem_fail_nth(nth, 0);
     kv_status status = kv_memtable_new(1, NULL, &table, NULL);
-    if (!status) status = kv_memtable_add(table, 1, kv_buf_slice(&bytes), uuid, NULL);
+    if (!status) status = kv_memtable_add(table, 1, kv_buf_slice(&bytes), uuid, NULL, NULL);
     if (!status) status = kv_memtable_iter(table, (struct kv_window){0, 1}, &iter, NULL);
     kv_mem_fail_nth(0, 0);
     kv_buf_release(&bytes);
@@ -460,7 +460,7 @@ START_TEST(readers_beside_a_writer_see_whole_commits) {
       must(kv_batch_put(batch, text(name), text(value), 0, NULL) == KV_OK);
     }
     struct kv_buf bytes = encoded(batch, seq);
-    must(kv_memtable_add(race.table, seq, kv_buf_slice(&bytes), uuid, NULL) == KV_OK);
+    must(kv_memtable_add(race.table, seq, kv_buf_slice(&bytes), uuid, NULL, NULL) == KV_OK);
     kv_buf_release(&bytes);
     __atomic_store_n(&race.published, seq, __ATOMIC_RELEASE);
   }

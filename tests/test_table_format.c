@@ -202,7 +202,7 @@ START_TEST(block_of_zeros_is_padded_to_what_it_may_hold) {
     struct kv_buf bytes;
     struct kv_stored stored;
     store(&bytes, kv_slice_of(raw, sizes[i]), 3, 5);
-    ck_assert_uint_lt(bytes.size, 100 + sizes[i] / KV_TABLE_RATIO_MAX);
+    ck_assert_uint_lt(bytes.size, 100 + sizes[i] / KV_PACKED_RATIO_MAX);
     ok(check(&bytes, 5, &stored));
     ok(kv_stored_decode(&stored, back, &place, 5, &err));
     ck_assert_int_eq(memcmp(raw, back, sizes[i]), 0);
