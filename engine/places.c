@@ -64,7 +64,8 @@ kv_status kv_places_add(struct kv_places *places, size_t size, uint32_t *place,
     return kv_fail(err, KV_MISUSE, "more than 16 GiB of writes in one batch or memtable");
   if (!places->chunks[chunk] && !make_chunk(places, chunk, units)) return kv_fail_nomem(err);
   *place = (uint32_t)start;
-  places->chunks[chunk]->end = places->end = (uint32_t)end;
+  places->end = (uint32_t)end;
+  __atomic_store_n(&places->chunks[chunk]->end, places->end, __ATOMIC_RELAXED);
   return KV_OK;
 }
 
@@ -82,7 +83,7 @@ void kv_places_rewind(struct kv_places *places, uint32_t mark) {
 
 /* A place in a chunk, or what follows the chunk when the place is behind its last part. */
 static uint32_t settle(const struct kv_places *places, uint32_t chunk, uint64_t place) {
-  if (place < places->chunks[chunk]->end) return (uint32_t)place;
+  if (place < __atomic_load_n(&places->chunks[chunk]->end, __ATOMIC_RELAXED)) return (uint32_t)place;
   return (uint32_t)least(chunk_start(chunk + 1), places->end);
 }
 

@@ -1,6 +1,6 @@
 /* An append-only region whose parts never move and are named by 32-bit places: half a pointer, and found with
 ** two loads. Places ascend as parts are added. Not thread-safe: the owner locks; only kv_place_at, of a place
-** that the caller has been handed, may run beside an addition. */
+** that the caller has been handed, and walks over a copy of the struct may run beside an addition. */
 #ifndef KV_PLACES_H
 #define KV_PLACES_H
 
@@ -18,7 +18,7 @@
 #define KV_PLACES_CHUNKS 160u     /* up to 2^32 places */
 
 struct kv_places_chunk {
-  uint32_t end; /* the place after its last part, at most that of the next chunk's first */
+  uint32_t end; /* atomic; the place after its last part, at most that of the next chunk's first */
   uint32_t places;
   uint8_t data[];
 };
