@@ -83,7 +83,8 @@ void kv_places_rewind(struct kv_places *places, uint32_t mark) {
 
 /* A place in a chunk, or what follows the chunk when the place is behind its last part. */
 static uint32_t settle(const struct kv_places *places, uint32_t chunk, uint64_t place) {
-  if (place < __atomic_load_n(&places->chunks[chunk]->end, __ATOMIC_RELAXED)) return (uint32_t)place;
+  if (place < __atomic_load_n(&places->chunks[chunk]->end, __ATOMIC_RELAXED))
+    return (uint32_t)place;
   return (uint32_t)least(chunk_start(chunk + 1), places->end);
 }
 
