@@ -24,7 +24,6 @@ kv_status kv_batch_new(struct kv_stats *stats, struct kv_batch **batch, struct k
   made->stats = stats;
   kv_entries_init(&made->entries);
   kv_order_init(&made->order, NULL);
-  kv_uncounted_init(&made->uncounted);
   *batch = made;
   return KV_OK;
 }
@@ -65,11 +64,12 @@ static kv_status check_sizes(struct kv_slice key, struct kv_slice value, struct 
   return KV_OK;
 }
 
-static kv_status write_entry(struct kv_batch *batch, struct kv_slice key, struct kv_slice value,
-                             bool deleted, enum kv_entry_before *before, struct kv_err *err) {
+static kv_status write_entry(struct kv_batch *batch, struct kv_slice key, uint64_t hash,
+                             struct kv_slice value, bool deleted, enum kv_entry_before *before,
+                             struct kv_err *err) {
   kv_status status = check_sizes(key, value, err);
   if (status) return status;
-  status = kv_entries_push(&batch->entries, kv_hash_key(key), key, value, deleted, before, err);
+  status = kv_entries_push(&batch->entries, hash, key, value, deleted, before, err);
   if (status) return status;
   batch->version++;
   count_stat(batch, deleted ? KV_STAT_BATCH_DELETES : KV_STAT_BATCH_PUTS);
@@ -80,7 +80,7 @@ static kv_status write_entry(struct kv_batch *batch, struct kv_slice key, struct
 kv_status kv_batch_put(struct kv_batch *batch, struct kv_slice key, struct kv_slice value,
                        int rows_delta, struct kv_err *err) {
   enum kv_entry_before before;
-  kv_status status = write_entry(batch, key, value, false, &before, err);
+  kv_status status = write_entry(batch, key, kv_hash_key(key), value, false, &before, err);
   if (!status) batch->rows_delta += rows_delta;
   return status;
 }
@@ -88,37 +88,45 @@ kv_status kv_batch_put(struct kv_batch *batch, struct kv_slice key, struct kv_sl
 kv_status kv_batch_delete(struct kv_batch *batch, struct kv_slice key, int rows_delta,
                           struct kv_err *err) {
   enum kv_entry_before before;
-  kv_status status = write_entry(batch, key, (struct kv_slice){NULL, 0}, true, &before, err);
+  const struct kv_slice none = {NULL, 0};
+  kv_status status = write_entry(batch, key, kv_hash_key(key), none, true, &before, err);
   if (!status) batch->rows_delta += rows_delta;
   return status;
 }
 
-static bool is_pending(const struct kv_batch *batch, struct kv_slice key) {
-  return kv_batch_get(batch, key, kv_hash_key(key), NULL) != KV_BATCH_NONE;
+static bool is_pending(const struct kv_batch *batch, struct kv_slice key, uint64_t hash) {
+  return kv_batch_get(batch, key, hash, NULL) != KV_BATCH_NONE;
 }
 
 kv_status kv_batch_put_uncounted(struct kv_batch *batch, struct kv_slice key, struct kv_slice value,
                                  struct kv_err *err) {
   enum kv_entry_before before;
-  kv_status status = kv_uncounted_reserve(&batch->uncounted, key.size, err);
-  if (status && !is_pending(batch, key)) return status;
-  status = write_entry(batch, key, value, false, &before, err);
+  uint64_t hash = kv_hash_key(key);
+  kv_status status = kv_uncounted_reserve(&batch->uncounted, err);
+  if (status && !is_pending(batch, key, hash)) return status;
+  status = write_entry(batch, key, hash, value, false, &before, err);
   if (status) return status;
-  if (before == KV_ENTRY_NEW) kv_uncounted_push(&batch->uncounted, key);
+  if (before == KV_ENTRY_NEW)
+    kv_uncounted_push(&batch->uncounted, (struct kv_uncounted_put){hash, batch->entries.newest});
   batch->rows_delta += before == KV_ENTRY_OVER_TOMBSTONE;
   return KV_OK;
 }
 
 size_t kv_batch_uncounted(const struct kv_batch *batch) {
-  return kv_uncounted_waiting(&batch->uncounted);
+  return batch->uncounted.waiting;
 }
 
-void kv_batch_uncounted_keys(const struct kv_batch *batch, struct kv_slice *keys) {
-  kv_uncounted_keys(&batch->uncounted, keys);
+void kv_batch_uncounted_keys(const struct kv_batch *batch, size_t first, size_t n,
+                             struct kv_slice *keys, uint64_t *hashes) {
+  for (size_t i = 0; i < n; i++) {
+    const struct kv_uncounted_put *put = &batch->uncounted.puts[first + i];
+    keys[i] = kv_entries_at(&batch->entries, put->place).key;
+    hashes[i] = put->hash;
+  }
 }
 
-void kv_batch_count_rows(struct kv_batch *batch, const bool *found) {
-  kv_uncounted_settle(&batch->uncounted, found);
+kv_status kv_batch_count_rows(struct kv_batch *batch, const bool *found, struct kv_err *err) {
+  return kv_uncounted_settle(&batch->uncounted, found, err);
 }
 
 enum kv_batch_answer kv_batch_get(const struct kv_batch *batch, struct kv_slice key, uint64_t hash,
@@ -130,8 +138,18 @@ enum kv_batch_answer kv_batch_get(const struct kv_batch *batch, struct kv_slice 
   return entry.deleted ? KV_BATCH_DELETED : KV_BATCH_PUT;
 }
 
-void kv_batch_prefetch(const struct kv_batch *batch, const uint64_t *hashes, size_t count) {
-  kv_entries_prefetch(&batch->entries, hashes, count);
+void kv_batch_get_many(const struct kv_batch *batch, const struct kv_slice *keys,
+                       const uint64_t *hashes, size_t count, enum kv_batch_answer *answers,
+                       struct kv_slice *values) {
+  uint32_t places[KV_ENTRIES_GROUP];
+  struct kv_entry found[KV_ENTRIES_GROUP];
+  kv_entries_find_many(&batch->entries, keys, hashes, count, places, found);
+  for (size_t i = 0; i < count; i++) {
+    answers[i] = KV_BATCH_NONE;
+    if (places[i] == KV_PLACE_NONE) continue;
+    answers[i] = found[i].deleted ? KV_BATCH_DELETED : KV_BATCH_PUT;
+    values[i] = found[i].value;
+  }
 }
 
 struct kv_batch_mark kv_batch_mark(const struct kv_batch *batch) {

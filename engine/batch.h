@@ -53,18 +53,22 @@ kv_status kv_batch_delete(struct kv_batch *batch, struct kv_slice key, int rows_
 ** write. */
 kv_status kv_batch_put_uncounted(struct kv_batch *batch, struct kv_slice key, struct kv_slice value,
                                  struct kv_err *err);
-/* Those that wait: how many, their keys (keys[i], borrowed until the next change), and the answer. */
+/* Those that wait: how many, the keys and hashes of n of them from `first` on (borrowed until the next change),
+** and the answer for all of them, which without memory (KV_NOMEM) is not taken. */
 size_t kv_batch_uncounted(const struct kv_batch *batch);
-void kv_batch_uncounted_keys(const struct kv_batch *batch, struct kv_slice *keys);
-void kv_batch_count_rows(struct kv_batch *batch, const bool *found);
+void kv_batch_uncounted_keys(const struct kv_batch *batch, size_t first, size_t n,
+                             struct kv_slice *keys, uint64_t *hashes);
+kv_status kv_batch_count_rows(struct kv_batch *batch, const bool *found, struct kv_err *err);
 
 enum kv_batch_answer { KV_BATCH_NONE, KV_BATCH_PUT, KV_BATCH_DELETED };
 /* The pending state of a key, hash = kv_hash_key(key). *value (may be NULL) is borrowed until the last
 ** reference goes or the batch is written to or rolled back by somebody who holds the only reference. */
 enum kv_batch_answer kv_batch_get(const struct kv_batch *batch, struct kv_slice key, uint64_t hash,
                                   struct kv_slice *value);
-/* Asks for what kv_batch_get of the hashes will load, so that the loads of many overlap. */
-void kv_batch_prefetch(const struct kv_batch *batch, const uint64_t *hashes, size_t count);
+/* The same of up to KV_ENTRIES_GROUP keys, their loads overlapping. */
+void kv_batch_get_many(const struct kv_batch *batch, const struct kv_slice *keys,
+                       const uint64_t *hashes, size_t count, enum kv_batch_answer *answers,
+                       struct kv_slice *values);
 
 struct kv_batch_mark kv_batch_mark(const struct kv_batch *batch);
 /* O(writes since the mark). Cannot fail. */

@@ -109,16 +109,11 @@ void kv_buf_append_slice(struct kv_buf *buf, struct kv_slice bytes) {
   kv_buf_append(buf, bytes.data, bytes.size);
 }
 
-size_t kv_put_varint(uint8_t *p, uint64_t value) {
+size_t kv_put_varint_any(uint8_t *p, uint64_t value) {
   size_t size = 0;
   for (; value >= 0x80; value >>= 7) p[size++] = (uint8_t)(value | 0x80);
   p[size++] = (uint8_t)value;
   return size;
-}
-
-size_t kv_varint_size(uint64_t value) {
-  size_t bits = 64 - (size_t)__builtin_clzll(value | 1);
-  return (bits + 6) / 7;
 }
 
 void kv_reader_fail(struct kv_reader *reader) {

@@ -65,8 +65,16 @@ void kv_buf_append_varint(struct kv_buf *buf, uint64_t value);
 /* varint length, then the bytes */
 void kv_buf_append_slice(struct kv_buf *buf, struct kv_slice bytes);
 /* Writes at most KV_VARINT_BYTES_MAX bytes; returns how many. */
-size_t kv_put_varint(uint8_t *p, uint64_t value);
-size_t kv_varint_size(uint64_t value);
+size_t kv_put_varint_any(uint8_t *p, uint64_t value);
+static inline size_t kv_put_varint(uint8_t *p, uint64_t value) {
+  if (value >= 0x80) return kv_put_varint_any(p, value);
+  *p = (uint8_t)value;
+  return 1;
+}
+static inline size_t kv_varint_size(uint64_t value) {
+  size_t bits = 64 - (size_t)__builtin_clzll(value | 1);
+  return (bits + 6) / 7;
+}
 
 /* A reader over borrowed bytes. Reading past the end, or a varint longer than 10 bytes or beyond 64
 ** bits, sets `failed`, and every later read gives 0 or an empty slice: check once at the end. */
@@ -118,10 +126,14 @@ uint64_t kv_reader_varint_any(struct kv_reader *reader);
 /* Mostly of one or two bytes. */
 static inline uint64_t kv_reader_varint(struct kv_reader *reader) {
   const uint8_t *p = reader->pos;
-  if (kv_reader_left(reader) < 2 || p[0] & p[1] & 0x80) return kv_reader_varint_any(reader);
-  bool two = p[0] & 0x80;
-  reader->pos += 1 + two;
-  return two ? (p[0] & 0x7f) | (uint64_t)p[1] << 7 : p[0];
+  size_t left = kv_reader_left(reader);
+  if (left && !(p[0] & 0x80)) {
+    reader->pos = p + 1;
+    return p[0];
+  }
+  if (left < 2 || p[1] & 0x80) return kv_reader_varint_any(reader);
+  reader->pos = p + 2;
+  return (p[0] & 0x7f) | (uint64_t)p[1] << 7;
 }
 /* The next `size` bytes, borrowed from the input. */
 static inline struct kv_slice kv_reader_bytes(struct kv_reader *reader, uint64_t size) {

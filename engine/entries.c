@@ -37,10 +37,9 @@ static size_t entry_bytes(const uint8_t *at, const struct kv_entry *entry) {
   return (size_t)(entry->value.data - at) + entry->value.size;
 }
 
-/* The slot of a key and its newest entry, or NULL. */
-static uint32_t *find_slot(const struct kv_entries *entries, struct kv_slice key, uint32_t tag,
-                           struct kv_slots_walk *walk, struct kv_entry *entry) {
-  uint32_t *slot = kv_slots_first(&entries->slots, tag, walk);
+/* The slot of a key and its newest entry, from the walk's first slot on, or NULL. */
+static uint32_t *follow(const struct kv_entries *entries, struct kv_slice key, uint32_t *slot,
+                        struct kv_slots_walk *walk, struct kv_entry *entry) {
   for (; slot; slot = kv_slots_next(walk)) {
     const uint8_t *at = kv_place_at(&entries->places, *slot);
     prefetch_rest(at);
@@ -50,6 +49,11 @@ static uint32_t *find_slot(const struct kv_entries *entries, struct kv_slice key
   return slot;
 }
 
+static uint32_t *find_slot(const struct kv_entries *entries, struct kv_slice key, uint32_t tag,
+                           struct kv_slots_walk *walk, struct kv_entry *entry) {
+  return follow(entries, key, kv_slots_first(&entries->slots, tag, walk), walk, entry);
+}
+
 uint32_t kv_entries_find(const struct kv_entries *entries, struct kv_slice key, uint32_t tag,
                          struct kv_entry *entry) {
   struct kv_slots_walk walk;
@@ -57,15 +61,22 @@ uint32_t kv_entries_find(const struct kv_entries *entries, struct kv_slice key, 
   return slot ? *slot : KV_PLACE_NONE;
 }
 
-void kv_entries_prefetch(const struct kv_entries *entries, const uint64_t *hashes, size_t count) {
+void kv_entries_find_many(const struct kv_entries *entries, const struct kv_slice *keys,
+                          const uint64_t *hashes, size_t count, uint32_t *places,
+                          struct kv_entry *found) {
+  struct kv_slots_walk walks[KV_ENTRIES_GROUP];
+  uint32_t *slots[KV_ENTRIES_GROUP];
   for (size_t i = 0; i < count; i++) kv_slots_prefetch(&entries->slots, kv_entry_tag(hashes[i]));
   for (size_t i = 0; i < count; i++) {
-    struct kv_slots_walk walk;
-    const uint32_t *slot = kv_slots_first(&entries->slots, kv_entry_tag(hashes[i]), &walk);
-    if (!slot) continue;
-    const uint8_t *at = kv_place_at(&entries->places, *slot);
+    slots[i] = kv_slots_first(&entries->slots, kv_entry_tag(hashes[i]), &walks[i]);
+    if (!slots[i]) continue;
+    const uint8_t *at = kv_place_at(&entries->places, *slots[i]);
     kv_prefetch(at);
     prefetch_rest(at);
+  }
+  for (size_t i = 0; i < count; i++) {
+    if (slots[i]) slots[i] = follow(entries, keys[i], slots[i], &walks[i], &found[i]);
+    places[i] = slots[i] ? *slots[i] : KV_PLACE_NONE;
   }
 }
 
@@ -119,6 +130,7 @@ kv_status kv_entries_push(struct kv_entries *entries, uint64_t hash, struct kv_s
     return kv_fail_nomem(err);
   }
   entries->count++;
+  entries->newest = place;
   return KV_OK;
 }
 

@@ -65,6 +65,7 @@ struct kv_entries {
   uint64_t (*hash)(struct kv_slice key); /* kv_hash_key; another one in tests only */
   uint32_t count;                        /* entries pushed and not undone */
   uint32_t live;                         /* different keys among them */
+  uint32_t newest;                       /* place of the last push */
   size_t live_bytes;                     /* of the newest entries' keys and values */
   uint32_t undone_from;                  /* a stretch of places in which everything is undone: */
   uint32_t undone_to;                    /* a rollback passes over it */
@@ -89,8 +90,11 @@ uint32_t kv_entries_find(const struct kv_entries *entries, struct kv_slice key, 
 static inline struct kv_entry kv_entries_at(const struct kv_entries *entries, uint32_t place) {
   return kv_entry_read(kv_place_at(&entries->places, place));
 }
-/* Asks for what finds of the hashes will load, index first, so that their loads overlap. */
-void kv_entries_prefetch(const struct kv_entries *entries, const uint64_t *hashes, size_t count);
+#define KV_ENTRIES_GROUP ((size_t)16) /* finds whose loads overlap */
+/* kv_entries_find of up to KV_ENTRIES_GROUP keys, of which the hashes are given. */
+void kv_entries_find_many(const struct kv_entries *entries, const struct kv_slice *keys,
+                          const uint64_t *hashes, size_t count, uint32_t *places,
+                          struct kv_entry *found);
 
 enum kv_entry_before { KV_ENTRY_NEW, KV_ENTRY_OVER_PUT, KV_ENTRY_OVER_TOMBSTONE };
 /* Copies key (within KV_KEY_BYTES_MAX) and value (within KV_ENTRY_VALUE_MAX, empty when deleted); *before

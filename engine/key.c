@@ -190,7 +190,24 @@ static void append_text(struct kv_buf *key, struct kv_key_part part, struct kv_s
   append_end(key, part);
 }
 
+/* Whether type byte and bytes are all. */
+static inline bool is_plain(struct kv_key_part part, const struct kv_datum *value) {
+  if (value->type < KV_TEXT || part.encoder || !ends_with_key(part)) return false;
+  return value->type == KV_BLOB || part.collation == KV_BINARY;
+}
+
+static void append_plain(struct kv_buf *key, const struct kv_datum *value) {
+  uint8_t *into = kv_buf_extend(key, 1 + value->bytes.size);
+  if (!into) return;
+  *into = value->type == KV_TEXT ? TAG_TEXT : TAG_BLOB;
+  if (value->bytes.size) memcpy(into + 1, value->bytes.data, value->bytes.size);
+}
+
 void kv_key_append(struct kv_buf *key, struct kv_key_part part, const struct kv_datum *value) {
+  if (is_plain(part, value)) {
+    append_plain(key, value);
+    return;
+  }
   size_t start = key->size;
   kv_buf_append_byte(key, kv_key_type_byte(value->type, false));
   switch (value->type) {

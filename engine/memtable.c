@@ -246,10 +246,22 @@ enum kv_batch_answer kv_memtable_get(struct kv_memtable *table, struct kv_window
   return entry.deleted ? KV_BATCH_DELETED : KV_BATCH_PUT;
 }
 
-void kv_memtable_prefetch(struct kv_memtable *table, const uint64_t *hashes, size_t count) {
+void kv_memtable_get_many(struct kv_memtable *table, struct kv_window window,
+                          const struct kv_slice *keys, const uint64_t *hashes, size_t count,
+                          enum kv_batch_answer *answers, struct kv_slice *values) {
+  uint32_t places[KV_ENTRIES_GROUP];
+  struct kv_entry found[KV_ENTRIES_GROUP];
   kv_mutex_lock(table->mutex);
-  kv_entries_prefetch(&table->entries, hashes, count);
+  kv_entries_find_many(&table->entries, keys, hashes, count, places, found);
+  struct stretch stretch = stretch_of(table, window);
   kv_mutex_unlock(table->mutex);
+  for (size_t i = 0; i < count; i++) {
+    answers[i] = KV_BATCH_NONE;
+    if (places[i] == KV_PLACE_NONE) continue;
+    if (!in_stretch(&table->entries, stretch, places[i], &found[i])) continue;
+    answers[i] = found[i].deleted ? KV_BATCH_DELETED : KV_BATCH_PUT;
+    values[i] = found[i].value;
+  }
 }
 
 struct memtable_iter {

@@ -43,8 +43,10 @@ kv_status kv_memtable_add_batch(struct kv_memtable *table, uint64_t seq, struct 
 /* As kv_batch_get; *value (may be NULL) is borrowed as long as the memtable lives. */
 enum kv_batch_answer kv_memtable_get(struct kv_memtable *table, struct kv_window window,
                                      struct kv_slice key, uint64_t hash, struct kv_slice *value);
-/* Asks for what kv_memtable_get of the hashes will load, so that the loads of many overlap. */
-void kv_memtable_prefetch(struct kv_memtable *table, const uint64_t *hashes, size_t count);
+/* The same of up to KV_ENTRIES_GROUP keys, their loads overlapping, under one lock. */
+void kv_memtable_get_many(struct kv_memtable *table, struct kv_window window,
+                          const struct kv_slice *keys, const uint64_t *hashes, size_t count,
+                          enum kv_batch_answer *answers, struct kv_slice *values);
 /* Over one entry a key: the newest in the window. Fixed when opened. Holds a reference. */
 kv_status kv_memtable_iter(struct kv_memtable *table, struct kv_window window,
                            struct kv_iter **iter, struct kv_err *err);

@@ -14,8 +14,6 @@
 #include "hash.h"
 #include "values.h"
 
-#define GROUP ((size_t)16) /* keys whose loads from memory overlap */
-
 /* ---- Places */
 
 /* Of the memtables, newest first. */
@@ -27,11 +25,12 @@ static enum kv_batch_answer ask_log(const struct kv_log_window *log, struct kv_s
   return answer;
 }
 
-static void ask_memory(const struct kv_view *view, const struct kv_batch *batch,
-                       struct kv_lookup *lookup) {
-  static const enum kv_table_answer answers[] = {[KV_BATCH_NONE] = KV_TABLE_NONE,
-                                                 [KV_BATCH_PUT] = KV_TABLE_PUT,
-                                                 [KV_BATCH_DELETED] = KV_TABLE_DELETED};
+static const enum kv_table_answer answers[] = {[KV_BATCH_NONE] = KV_TABLE_NONE,
+                                               [KV_BATCH_PUT] = KV_TABLE_PUT,
+                                               [KV_BATCH_DELETED] = KV_TABLE_DELETED};
+
+static void ask_one(const struct kv_view *view, const struct kv_batch *batch,
+                    struct kv_lookup *lookup) {
   enum kv_batch_answer answer = KV_BATCH_NONE;
   if (batch) answer = kv_batch_get(batch, lookup->key, lookup->hash, &lookup->value);
   if (answer == KV_BATCH_NONE)
@@ -39,22 +38,63 @@ static void ask_memory(const struct kv_view *view, const struct kv_batch *batch,
   lookup->answer = answers[answer];
 }
 
-static void prefetch_memory(const struct kv_view *view, const struct kv_batch *batch,
-                            const struct kv_lookup *lookups, size_t n) {
-  uint64_t hashes[GROUP];
-  for (size_t i = 0; i < n; i++) hashes[i] = lookups[i].hash;
-  if (batch) kv_batch_prefetch(batch, hashes, n);
-  for (size_t i = 0; i < view->log.table_count; i++)
-    kv_memtable_prefetch(view->log.tables[i], hashes, n);
+/* Lookups whose loads from memory overlap. */
+struct group {
+  struct kv_lookup *lookups[KV_ENTRIES_GROUP];
+  struct kv_slice keys[KV_ENTRIES_GROUP];
+  uint64_t hashes[KV_ENTRIES_GROUP];
+  enum kv_batch_answer answers[KV_ENTRIES_GROUP];
+  struct kv_slice values[KV_ENTRIES_GROUP];
+  size_t count;
+};
+
+static void add_to_group(struct group *group, struct kv_lookup *lookup) {
+  group->lookups[group->count] = lookup;
+  group->keys[group->count] = lookup->key;
+  group->hashes[group->count++] = lookup->hash;
+}
+
+/* Hands out what a place has answered; those without an answer stay. */
+static void take_answers(struct group *group) {
+  size_t count = group->count;
+  group->count = 0;
+  for (size_t i = 0; i < count; i++) {
+    struct kv_lookup *lookup = group->lookups[i];
+    lookup->answer = answers[group->answers[i]];
+    if (group->answers[i] == KV_BATCH_NONE)
+      add_to_group(group, lookup);
+    else
+      lookup->value = group->values[i];
+  }
+}
+
+static void ask_group(const struct kv_view *view, const struct kv_batch *batch,
+                      struct group *group) {
+  const struct kv_log_window *log = &view->log;
+  if (batch) {
+    kv_batch_get_many(batch, group->keys, group->hashes, group->count, group->answers,
+                      group->values);
+    take_answers(group);
+  }
+  for (size_t i = 0; i < log->table_count && group->count; i++) {
+    kv_memtable_get_many(log->tables[i], log->window, group->keys, group->hashes, group->count,
+                         group->answers, group->values);
+    take_answers(group);
+  }
 }
 
 void kv_read_memory(const struct kv_view *view, const struct kv_batch *batch,
                     struct kv_lookup *lookups, size_t n) {
   if (!batch && !view->log.table_count) return;
-  for (size_t from = 0; from < n; from += GROUP) {
-    size_t upto = n - from < GROUP ? n : from + GROUP;
-    if (upto - from > 1) prefetch_memory(view, batch, lookups + from, upto - from);
-    for (size_t i = from; i < upto; i++) ask_memory(view, batch, &lookups[i]);
+  if (n == 1) {
+    ask_one(view, batch, lookups);
+    return;
+  }
+  for (size_t i = 0; i < n;) {
+    struct group group;
+    for (group.count = 0; i < n && group.count < KV_ENTRIES_GROUP; i++)
+      add_to_group(&group, &lookups[i]);
+    ask_group(view, batch, &group);
   }
 }
 
@@ -212,20 +252,21 @@ static kv_status get_from_runs(struct kv_view *view, struct kv_lookup *lookup,
 kv_status kv_read_get(struct kv_view *view, struct kv_batch *batch, struct kv_slice key,
                       struct kv_value *value, struct kv_err *err) {
   struct kv_slice bytes = {NULL, 0};
-  struct kv_lookup lookup = {.key = key, .hash = kv_hash_key(key)};
+  uint64_t hash = kv_hash_key(key);
   enum kv_batch_answer answer = KV_BATCH_NONE;
-  if (batch) answer = kv_batch_get(batch, key, lookup.hash, &bytes);
+  if (batch) answer = kv_batch_get(batch, key, hash, &bytes);
   if (answer == KV_BATCH_PUT) hold(value, NULL, batch, bytes, NULL);
   if (answer != KV_BATCH_NONE) return KV_OK;
-  answer = ask_log(&view->log, key, lookup.hash, &bytes);
+  answer = ask_log(&view->log, key, hash, &bytes);
   if (answer == KV_BATCH_PUT) hold(value, view, NULL, bytes, NULL);
   if (answer != KV_BATCH_NONE) return KV_OK;
+  struct kv_lookup lookup = {.key = key, .hash = hash};
   return get_from_runs(view, &lookup, value, err);
 }
 
 kv_status kv_get_head(struct kv_view *view, struct kv_batch *batch, struct kv_slice key,
                       struct kv_value *value, struct kv_err *err) {
-  kv_value_release(value);
+  if (value->found) kv_value_release(value);
   kv_stats_add(kv_family_stats(view->family), KV_STAT_GETS, 1);
   return kv_read_get(view, batch, key, value, err);
 }

@@ -17,6 +17,8 @@ kv_status kv_read_runs(const struct kv_view *view, struct kv_lookup *lookup,
 ** pins may be left, as after success. */
 kv_status kv_read_runs_many(const struct kv_view *view, struct kv_lookup *lookups, size_t n,
                             enum kv_lookup_mode mode, struct kv_err *err);
+/* Counts n probes: `missed` could not be answered without a block, `present` of the others are there. */
+void kv_read_count_probes(const struct kv_view *view, size_t n, size_t missed, size_t present);
 /* kv_get, not counted; `value` is empty before. */
 kv_status kv_read_get(struct kv_view *view, struct kv_batch *batch, struct kv_slice key,
                       struct kv_value *value, struct kv_err *err);

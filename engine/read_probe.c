@@ -14,8 +14,7 @@ static enum kv_may_exist answer_of(const struct kv_lookup *lookup, enum kv_looku
   return lookup->answer == KV_TABLE_PUT ? KV_PRESENT : KV_ABSENT;
 }
 
-/* Of n probes, `missed` could not be answered without a block, `present` of the others are there. */
-static void count_probes(const struct kv_view *view, size_t n, size_t missed, size_t present) {
+void kv_read_count_probes(const struct kv_view *view, size_t n, size_t missed, size_t present) {
   struct kv_stats *stats = kv_family_stats(view->family);
   kv_stats_add(stats, KV_STAT_PROBES, n);
   if (missed) kv_stats_add(stats, KV_STAT_PROBE_UNKNOWN, missed);
@@ -34,7 +33,7 @@ static kv_status probe(const struct kv_view *view, const struct kv_batch *batch,
   if (lookup->answer == KV_TABLE_NONE) status = kv_read_runs(view, lookup, mode, err);
   *answer = status == KV_OK ? answer_of(lookup, mode) : KV_UNKNOWN;
   bool there = !lookup->missed && *answer == KV_PRESENT;
-  if (status == KV_OK) count_probes(view, 1, lookup->missed, there);
+  if (status == KV_OK) kv_read_count_probes(view, 1, lookup->missed, there);
   return status;
 }
 
@@ -96,7 +95,7 @@ static kv_status probe_many(const struct kv_view *view, const struct kv_batch *b
     missed += many->lookups[i].missed;
     present += !many->lookups[i].missed && many->lookups[i].answer == KV_TABLE_PUT;
   }
-  if (status == KV_OK) count_probes(view, n, missed, present);
+  if (status == KV_OK) kv_read_count_probes(view, n, missed, present);
   return status;
 }
 
@@ -142,18 +141,5 @@ kv_status kv_exists_many_resume(struct kv_view *view, const struct kv_slice *key
   for (size_t i = 0; i < left && status == KV_OK; i++)
     answers[many.lookups[i].position] = answer_of(&many.lookups[i], KV_LOOKUP_KEY);
   kv_free(many.memory);
-  return status;
-}
-
-kv_status kv_count_rows(struct kv_view *view, struct kv_batch *batch, struct kv_err *err) {
-  size_t n = kv_batch_uncounted(batch);
-  if (!n) return KV_OK;
-  struct kv_slice *keys = kv_alloc(n, sizeof *keys + sizeof(bool));
-  if (!keys) return kv_fail_nomem(err);
-  bool *found = (bool *)(keys + n);
-  kv_batch_uncounted_keys(batch, keys);
-  kv_status status = kv_exists_many(view, NULL, keys, n, found, err);
-  if (status == KV_OK) kv_batch_count_rows(batch, found);
-  kv_free(keys);
   return status;
 }

@@ -1,12 +1,14 @@
 /* See cursor.h. Three steps: xFilter gathers keys or ranges (lookup.c), makes one call of the engine, and
 ** the rest hands out. What is handed out is one of
 **
-**   keys   answers of get, exists or multi-get, in key order;
+**   one    the answer of a get or exists;
+**   keys   answers of a multi-get, in key order;
 **   walk   the rows of one range or several (walk.c);
 **   count  as many rows as the table has, for count(*): no row is looked at.
 **
 ** When ORDER BY was consumed counting leading key columns as constant, and a number stands for several
 ** texts there (lookup.c), rows are ordered by what follows these columns.
+** A get takes no reference of its own to what it reads: its value holds what keeps its bytes.
 ** A count cursor that is asked for a column after all becomes a walk at its position.
 ** Thread rule: the connection's. */
 #include "cursor.h"
@@ -24,7 +26,7 @@
 #include "vtab.h"
 #include "walk.h"
 
-enum mode { MODE_EMPTY, MODE_KEYS, MODE_WALK, MODE_COUNT };
+enum mode { MODE_EMPTY, MODE_ONE, MODE_KEYS, MODE_WALK, MODE_COUNT };
 
 /* Where a key stands when keys are ordered by their last columns. */
 struct place {
@@ -35,17 +37,19 @@ struct place {
 struct colfam_cursor {
   sqlite3_vtab_cursor base; /* first: SQLite's */
   struct colfam_plan plan;
-  struct kv_view *view;
+  int plan_code;        /* of `plan` */
+  struct kv_view *view; /* references, or NULL */
   struct kv_batch *batch;
   struct colfam_lookup lookup;
   enum mode mode;
   size_t at; /* keys: position in the order handed out; count: rows handed out */
-  /* Keys. A single one has `value`, more have `result`. */
-  struct kv_result *result;
-  struct place *places; /* NULL: in key order */
+  /* One */
   struct kv_value value;
   bool value_missing; /* exists: the key is there, the value was not fetched */
   struct colfam_lender lender;
+  /* Keys */
+  struct kv_result *result;
+  struct place *places; /* NULL: in key order */
   /* Walk */
   struct colfam_walk walk;
   /* Count */
@@ -71,20 +75,22 @@ static int fail(struct colfam_cursor *cursor, kv_status status, const struct kv_
 
 /* ---- Open and close */
 
-/* Nothing is held without a view. */
-static void reset(struct colfam_cursor *cursor) {
-  if (!cursor->view) return;
+/* Nothing but a value is held without a view. */
+static void release_view(struct colfam_cursor *cursor) {
   colfam_walk_release(&cursor->walk);
   sqlite3_free(cursor->places);
   kv_result_free(cursor->result);
-  kv_value_release(&cursor->value);
   kv_view_unref(cursor->view);
   kv_batch_unref(cursor->batch);
   cursor->places = NULL;
   cursor->result = NULL;
   cursor->view = NULL;
   cursor->batch = NULL;
-  memset(&cursor->value, 0, sizeof cursor->value);
+}
+
+static void reset(struct colfam_cursor *cursor) {
+  if (cursor->view) release_view(cursor);
+  if (cursor->value.found) kv_value_release(&cursor->value);
   cursor->at = 0;
   cursor->value_missing = false;
   cursor->mode = MODE_EMPTY;
@@ -105,6 +111,7 @@ int colfam_cursor_open(sqlite3_vtab *base, sqlite3_vtab_cursor **out) {
     cursor = sqlite3_malloc64(sizeof *cursor);
     if (!cursor) return SQLITE_NOMEM;
     memset(cursor, 0, sizeof *cursor);
+    colfam_plan_decode(cursor->plan_code, &cursor->plan);
   }
   *out = &cursor->base;
   return SQLITE_OK;
@@ -149,13 +156,10 @@ static size_t key_index(const struct colfam_cursor *cursor) {
   return cursor->places ? cursor->places[at].index : at;
 }
 
-static bool key_found(const struct colfam_cursor *cursor) {
-  if (cursor->result) return kv_result_found(cursor->result, key_index(cursor), NULL);
-  return cursor->value.found || cursor->value_missing;
-}
-
 static void skip_absent_keys(struct colfam_cursor *cursor) {
-  while (cursor->at < cursor->lookup.key_count && !key_found(cursor)) cursor->at++;
+  while (cursor->at < cursor->lookup.key_count &&
+         !kv_result_found(cursor->result, key_index(cursor), NULL))
+    cursor->at++;
 }
 
 static int compare_places(const void *a, const void *b) {
@@ -182,19 +186,6 @@ static int sort_keys_by_rest(struct colfam_cursor *cursor) {
   return SQLITE_OK;
 }
 
-static int get_one(struct colfam_cursor *cursor) {
-  struct kv_err err;
-  kv_err_init(&err);
-  kv_status status;
-  struct kv_slice key = cursor->lookup.keys[0];
-  if (cursor->plan.kind == COLFAM_PLAN_EXISTS) {
-    status = kv_exists(cursor->view, cursor->batch, key, &cursor->value_missing, &err);
-  } else {
-    status = kv_get_head(cursor->view, cursor->batch, key, &cursor->value, &err);
-  }
-  return status == KV_OK ? SQLITE_OK : fail(cursor, status, &err);
-}
-
 static int get_many(struct colfam_cursor *cursor) {
   struct kv_err err;
   kv_err_init(&err);
@@ -205,7 +196,7 @@ static int get_many(struct colfam_cursor *cursor) {
 }
 
 static int start_keys(struct colfam_cursor *cursor) {
-  int rc = cursor->lookup.key_count == 1 ? get_one(cursor) : get_many(cursor);
+  int rc = get_many(cursor);
   if (rc != SQLITE_OK) return rc;
   cursor->mode = MODE_KEYS;
   skip_absent_keys(cursor);
@@ -272,22 +263,85 @@ static int count_to_walk(struct colfam_cursor *cursor) {
   return rc;
 }
 
+/* ---- One key */
+
+/* An exists may have to fetch the value later on. */
+static void hold_for_value(struct colfam_cursor *cursor, struct kv_view *view,
+                           struct kv_batch *batch) {
+  if (cursor->view || !cursor->value_missing) return;
+  cursor->view = kv_view_ref(view);
+  cursor->batch = batch ? kv_batch_ref(batch) : NULL;
+}
+
+static int get_one(struct colfam_cursor *cursor, struct kv_view *view, struct kv_batch *batch) {
+  struct kv_err err;
+  kv_err_init(&err);
+  kv_status status;
+  struct kv_slice key = cursor->lookup.keys[0];
+  if (cursor->plan.kind == COLFAM_PLAN_EXISTS) {
+    status = kv_exists(view, batch, key, &cursor->value_missing, &err);
+    hold_for_value(cursor, view, batch);
+  } else {
+    status = kv_get_head(view, batch, key, &cursor->value, &err);
+  }
+  if (status != KV_OK) return fail(cursor, status, &err);
+  if (cursor->value.found || cursor->value_missing) cursor->mode = MODE_ONE;
+  return SQLITE_OK;
+}
+
+/* Functions of the application's may do anything between two comparisons, even end the transaction. */
+static bool may_borrow(const struct colfam_vtab *vtab) {
+  return !vtab->schema->custom;
+}
+
+static int get_borrowing(struct colfam_cursor *cursor) {
+  struct colfam_vtab *vtab = vtab_of(cursor);
+  struct kv_view *view;
+  int rc = colfam_table_borrow_view(vtab->table, &view, &vtab->base.zErrMsg);
+  if (rc != SQLITE_OK) return rc;
+  rc = get_one(cursor, view, colfam_table_batch(vtab->table));
+  colfam_table_give_back(vtab->table, view);
+  return rc;
+}
+
 /* ---- Walking */
 
-static int start(struct colfam_cursor *cursor, sqlite3_value **argv) {
+static int take_view(struct colfam_cursor *cursor) {
   struct kv_batch *batch;
   int rc = colfam_vtab_view(vtab_of(cursor), &cursor->view, &batch);
+  if (rc == SQLITE_OK && batch) cursor->batch = kv_batch_ref(batch);
+  return rc;
+}
+
+static int start_one(struct colfam_cursor *cursor) {
+  if (!cursor->lookup.key_count) return SQLITE_OK;
+  if (may_borrow(vtab_of(cursor))) return get_borrowing(cursor);
+  int rc = take_view(cursor);
+  return rc == SQLITE_OK ? get_one(cursor, cursor->view, cursor->batch) : rc;
+}
+
+static int start_any(struct colfam_cursor *cursor, sqlite3_value **argv) {
+  int rc = take_view(cursor);
   if (rc != SQLITE_OK) return rc;
-  if (batch) cursor->batch = kv_batch_ref(batch);
-  cursor->lookup.vtab = vtab_of(cursor);
   cursor->lookup.view = cursor->view;
   cursor->lookup.batch = cursor->batch;
   rc = colfam_lookup_run(&cursor->lookup, &cursor->plan, argv);
   if (rc != SQLITE_OK) return rc;
-  if (cursor->lookup.by_key) return cursor->lookup.key_count ? start_keys(cursor) : SQLITE_OK;
+  if (cursor->lookup.by_key && cursor->lookup.key_count <= 1)
+    return cursor->lookup.key_count ? get_one(cursor, cursor->view, cursor->batch) : SQLITE_OK;
+  if (cursor->lookup.by_key) return start_keys(cursor);
   if (cursor->plan.kind == COLFAM_PLAN_COUNT && kv_view_rows(cursor->view) >= 0)
     return start_count(cursor);
   return start_walk(cursor);
+}
+
+static int start(struct colfam_cursor *cursor, sqlite3_value **argv) {
+  bool one = false;
+  cursor->lookup.vtab = vtab_of(cursor);
+  int rc = colfam_vtab_open(vtab_of(cursor));
+  if (rc == SQLITE_OK) rc = colfam_lookup_one(&cursor->lookup, &cursor->plan, argv, &one);
+  if (rc != SQLITE_OK) return rc;
+  return one ? start_one(cursor) : start_any(cursor, argv);
 }
 
 int colfam_cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, int argc,
@@ -295,7 +349,8 @@ int colfam_cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx
   (void)idx_str, (void)argc;
   struct colfam_cursor *cursor = (struct colfam_cursor *)base;
   reset(cursor);
-  colfam_plan_decode(idx_num, &cursor->plan);
+  if (idx_num != cursor->plan_code) colfam_plan_decode(idx_num, &cursor->plan);
+  cursor->plan_code = idx_num;
   int rc = start(cursor, argv);
   if (rc != SQLITE_OK) reset(cursor);
   return rc;
@@ -304,6 +359,8 @@ int colfam_cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx
 int colfam_cursor_eof(sqlite3_vtab_cursor *base) {
   const struct colfam_cursor *cursor = (const struct colfam_cursor *)base;
   switch (cursor->mode) {
+    case MODE_ONE:
+      return cursor->at != 0;
     case MODE_KEYS:
       return cursor->at >= cursor->lookup.key_count;
     case MODE_WALK:
@@ -332,6 +389,7 @@ static int show_row(struct colfam_cursor *cursor) {
 }
 
 static struct kv_slice row_key(const struct colfam_cursor *cursor) {
+  if (cursor->mode == MODE_ONE) return cursor->lookup.keys[0];
   return cursor->mode == MODE_KEYS ? cursor->lookup.keys[key_index(cursor)]
                                    : colfam_walk_key(&cursor->walk);
 }
@@ -354,7 +412,7 @@ static int row_head(struct colfam_cursor *cursor, struct kv_slice *head) {
   int rc = SQLITE_OK;
   if (cursor->mode == MODE_WALK) {
     *head = colfam_walk_head(&cursor->walk);
-  } else if (cursor->result) {
+  } else if (cursor->mode == MODE_KEYS) {
     kv_result_found(cursor->result, key_index(cursor), head);
   } else {
     rc = cursor->value_missing ? fetch_value(cursor) : SQLITE_OK;
@@ -367,6 +425,8 @@ static int row_head(struct colfam_cursor *cursor, struct kv_slice *head) {
 static int row_value(struct colfam_cursor *cursor, struct kv_slice *value) {
   struct kv_err err;
   kv_status status;
+  *value = cursor->value.bytes;
+  if (cursor->value.found && !cursor->value.apart) return SQLITE_OK;
   kv_err_init(&err);
   if (cursor->mode == MODE_WALK) {
     status = colfam_walk_value(&cursor->walk, value, &err);
@@ -374,14 +434,14 @@ static int row_value(struct colfam_cursor *cursor, struct kv_slice *value) {
   }
   int rc = row_head(cursor, value);
   if (rc != SQLITE_OK) return rc;
-  status = cursor->result ? kv_result_load(cursor->result, cursor->lookup.keys, &err)
-                          : kv_value_load(&cursor->value, cursor->lookup.keys[0], &err);
+  status = cursor->mode == MODE_KEYS ? kv_result_load(cursor->result, cursor->lookup.keys, &err)
+                                     : kv_value_load(&cursor->value, cursor->lookup.keys[0], &err);
   return status == KV_OK ? row_head(cursor, value) : fail(cursor, status, &err);
 }
 
 /* Of many rows the results are copied: the memory is used again from row to row. */
 static struct colfam_lender *lender_of(struct colfam_cursor *cursor) {
-  return cursor->mode == MODE_KEYS && !cursor->result ? &cursor->lender : NULL;
+  return cursor->mode == MODE_ONE ? &cursor->lender : NULL;
 }
 
 /* What decoding a column gave; trouble with reading the row has its own message. */
@@ -403,6 +463,10 @@ static int value_column(struct colfam_cursor *cursor, int column, sqlite3_contex
 
 static int key_column(struct colfam_cursor *cursor, int column, sqlite3_context *context) {
   bool told;
+  if (cursor->mode == MODE_ONE && cursor->lookup.plain.type != KV_NULL) {
+    colfam_row_result_bytes(&cursor->lookup.plain, &cursor->lender, context);
+    return SQLITE_OK;
+  }
   struct kv_slice value, key = row_key(cursor);
   struct colfam_lender *lender = lender_of(cursor);
   int rc = colfam_row_result_of_key(schema_of(cursor), key, column, lender, context, &told);

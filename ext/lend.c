@@ -1,19 +1,13 @@
-/* See lend.h. A piece of memory has one or two holders: the lender that made it, and SQLite. The last one to
-** let go frees it. */
+/* See lend.h. The last holder to let go frees a piece of memory. */
 #include "lend.h"
 
 #include "sqlite_api.h"
-
-struct colfam_lent {
-  int holders;
-  uint8_t bytes[COLFAM_LENT_BYTES_MAX];
-};
 
 static void let_go(struct colfam_lent *lent) {
   if (lent && --lent->holders == 0) sqlite3_free(lent);
 }
 
-uint8_t *colfam_lend(struct colfam_lender *lender, size_t size) {
+uint8_t *colfam_lend_other(struct colfam_lender *lender, size_t size) {
   if (size > COLFAM_LENT_BYTES_MAX) return NULL;
   size_t i = 0;
   while (i < COLFAM_LENT_COUNT && lender->lent[i] && lender->lent[i]->holders > 1) i++;

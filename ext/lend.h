@@ -9,15 +9,30 @@
 
 enum { COLFAM_LENT_COUNT = 4, COLFAM_LENT_BYTES_MAX = 1024 };
 
-struct colfam_lent;
+/* Has one or two holders: the lender that made it, and SQLite. */
+struct colfam_lent {
+  int holders;
+  uint8_t bytes[COLFAM_LENT_BYTES_MAX];
+};
 
 /* Zero-initialise. */
 struct colfam_lender {
   struct colfam_lent *lent[COLFAM_LENT_COUNT];
+  unsigned next; /* where the search begins: the one that came back first */
 };
+/* colfam_lend where the next one will not do. */
+uint8_t *colfam_lend_other(struct colfam_lender *lender, size_t size);
 /* `size` bytes, to be filled and set as a result with colfam_lent_back as destructor; NULL when they are too
 ** many, when all are lent already, or without memory. */
-uint8_t *colfam_lend(struct colfam_lender *lender, size_t size);
+static inline uint8_t *colfam_lend(struct colfam_lender *lender, size_t size) {
+  unsigned at = lender->lent[lender->next] ? lender->next : 0;
+  struct colfam_lent *lent = lender->lent[at];
+  if (!lent || lent->holders > 1 || size > COLFAM_LENT_BYTES_MAX)
+    return colfam_lend_other(lender, size);
+  lender->next = (at + 1) % COLFAM_LENT_COUNT;
+  lent->holders = 2;
+  return lent->bytes;
+}
 void colfam_lent_back(void *bytes);
 /* What is still lent is freed when it comes back. */
 void colfam_lender_release(struct colfam_lender *lender);

@@ -227,12 +227,38 @@ static bool names_one_key(const struct colfam_plan *plan) {
   return plan->kind == COLFAM_PLAN_GET || plan->kind == COLFAM_PLAN_EXISTS;
 }
 
+static int set_key(struct colfam_lookup *lookup, bool possible) {
+  lookup->single = kv_buf_slice(&lookup->single_bytes);
+  lookup->keys = &lookup->single;
+  lookup->key_count = possible && lookup->single.size <= KV_KEY_BYTES_MAX;
+  lookup->by_key = true;
+  return lookup->single_bytes.status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+/* Whether the only column of the key, of this type, is compared as it is and stands in the key as it is. */
+static bool is_plain(const struct colfam_schema *schema, int type) {
+  if (schema->key_count != 1 || schema->encoder) return false;
+  const struct colfam_column *column = &schema->columns[schema->key_columns[0]];
+  bool as_it_is =
+      type == SQLITE_BLOB || (type == SQLITE_TEXT && column->affinity <= COLFAM_AFF_TEXT);
+  return as_it_is && column->key_collation == KV_BINARY &&
+         (!column->descending || schema->ascending);
+}
+
+static int encode_plain(struct colfam_lookup *lookup, sqlite3_value *value) {
+  struct kv_buf *key = &lookup->single_bytes;
+  int rc = colfam_datum(value, &lookup->plain);
+  if (rc != SQLITE_OK) return rc;
+  kv_key_append(key, colfam_schema_key_part(lookup->vtab->schema, 0), &lookup->plain);
+  if (key->status == KV_OK) lookup->plain.bytes.data = key->data + 1;
+  return set_key(lookup, true);
+}
+
 /* *told is false when one of the values widens. */
 static int encode_key(struct colfam_lookup *lookup, int columns, sqlite3_value **argv, bool *told) {
   const struct colfam_schema *schema = lookup->vtab->schema;
   struct kv_buf *key = &lookup->single_bytes;
   bool possible = true;
-  kv_buf_clear(key);
   for (int i = 0; i < columns; i++) {
     struct colfam_argument argument;
     int rc = colfam_argument_read(schema, i, argv[i], &argument);
@@ -242,10 +268,19 @@ static int encode_key(struct colfam_lookup *lookup, int columns, sqlite3_value *
     if (possible) kv_key_append(key, argument.part, &argument.datum);
     if (key->status != KV_OK) return SQLITE_NOMEM;
   }
-  lookup->single = kv_buf_slice(key);
-  lookup->keys = &lookup->single;
-  lookup->key_count = possible && key->size <= KV_KEY_BYTES_MAX;
-  return SQLITE_OK;
+  return set_key(lookup, possible);
+}
+
+int colfam_lookup_one(struct colfam_lookup *lookup, const struct colfam_plan *plan,
+                      sqlite3_value **argv, bool *told) {
+  *told = names_one_key(plan);
+  if (!*told) return SQLITE_OK;
+  lookup->widened = lookup->everything = false;
+  lookup->plain.type = KV_NULL;
+  kv_buf_clear(&lookup->single_bytes);
+  if (is_plain(lookup->vtab->schema, sqlite3_value_type(argv[0])))
+    return encode_plain(lookup, argv[0]);
+  return encode_key(lookup, plan->equal_count, argv, told);
 }
 
 /* ---- Public */
@@ -271,14 +306,10 @@ static int run(struct colfam_lookup *lookup, const struct colfam_plan *plan, sql
 
 int colfam_lookup_run(struct colfam_lookup *lookup, const struct colfam_plan *plan,
                       sqlite3_value **argv) {
-  bool told = false;
   lookup->key_count = 0;
   lookup->widened = lookup->everything = false;
-  if (names_one_key(plan)) {
-    int rc = encode_key(lookup, plan->equal_count, argv, &told);
-    lookup->by_key = true;
-    if (rc != SQLITE_OK || told) return rc;
-  }
+  lookup->plain.type = KV_NULL;
+  lookup->spread = true;
   colfam_ranges_clear(&lookup->ranges);
   int rc = run(lookup, plan, argv);
   if (rc == SQLITE_OK && lookup->widened)
@@ -287,6 +318,7 @@ int colfam_lookup_run(struct colfam_lookup *lookup, const struct colfam_plan *pl
 }
 
 size_t colfam_lookup_memory(const struct colfam_lookup *lookup) {
+  if (!lookup->spread) return lookup->single_bytes.capacity;
   return colfam_strings_memory(&lookup->prefixes) + colfam_strings_memory(&lookup->next) +
          colfam_strings_memory(&lookup->list) + colfam_ranges_memory(&lookup->ranges) +
          colfam_numbers_memory(&lookup->numbers) + lookup->key_slices.capacity +

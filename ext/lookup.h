@@ -33,11 +33,17 @@ struct colfam_lookup {
   struct colfam_numbers numbers; /* of the list: those that widen */
   struct kv_buf key_slices;      /* kv_slice each */
   struct kv_slice single;        /* the only key, when it was encoded at once */
+  struct kv_datum plain; /* its only column, when that is a text or blob as it is; else NULL */
   struct kv_buf single_bytes;
   struct kv_buf scratch;
+  bool spread; /* some of the others have been used */
 };
-/* What the plan asks for with these arguments. No key and no range when nothing can match (a NULL
-** argument). On failure the vtab's message is set, except for SQLITE_NOMEM. */
+/* The one key that the plan asks for with these arguments, or none when nothing can match (a NULL argument).
+** *told is false, and nothing else done, when the plan or the arguments are not of that kind. SQLITE_NOMEM. */
+int colfam_lookup_one(struct colfam_lookup *lookup, const struct colfam_plan *plan,
+                      sqlite3_value **argv, bool *told);
+/* What the plan asks for with any arguments. No key and no range when nothing can match. On failure the
+** vtab's message is set, except for SQLITE_NOMEM. */
 int colfam_lookup_run(struct colfam_lookup *lookup, const struct colfam_plan *plan,
                       sqlite3_value **argv);
 /* Bytes of its work space. */

@@ -32,8 +32,8 @@ static int datum_of_bytes(sqlite3_value *value, kv_type type, struct kv_datum *d
   return SQLITE_OK;
 }
 
-int colfam_datum(sqlite3_value *value, struct kv_datum *datum) {
-  switch (sqlite3_value_type(value)) {
+static inline int datum_of_type(sqlite3_value *value, int type, struct kv_datum *datum) {
+  switch (type) {
     case SQLITE_INTEGER:
       *datum = (struct kv_datum){.type = KV_INTEGER, .integer = sqlite3_value_int64(value)};
       return SQLITE_OK;
@@ -48,6 +48,10 @@ int colfam_datum(sqlite3_value *value, struct kv_datum *datum) {
       *datum = (struct kv_datum){.type = KV_NULL};
       return SQLITE_OK;
   }
+}
+
+int colfam_datum(sqlite3_value *value, struct kv_datum *datum) {
+  return datum_of_type(value, sqlite3_value_type(value), datum);
 }
 
 static bool fits_int64(double real) {
@@ -73,8 +77,8 @@ int colfam_datum_stored(sqlite3_value *value, enum colfam_affinity affinity,
   if (affinity == COLFAM_AFF_TEXT && (type == SQLITE_INTEGER || type == SQLITE_FLOAT))
     return datum_of_bytes(value, KV_TEXT, datum);
   bool numeric = affinity >= COLFAM_AFF_NUMERIC;
-  if (numeric && type == SQLITE_TEXT) (void)sqlite3_value_numeric_type(value);
-  int rc = colfam_datum(value, datum);
+  if (numeric && type == SQLITE_TEXT) type = sqlite3_value_numeric_type(value);
+  int rc = datum_of_type(value, type, datum);
   if (rc != SQLITE_OK || !numeric) return rc;
   integer_if_equal(datum);
   if (affinity == COLFAM_AFF_REAL) real_if_number(datum);
@@ -178,13 +182,14 @@ static int fix_of_key_column(const struct colfam_row *row, const struct colfam_s
   return fix_of(schema, &schema->columns[column], &row->datums[column]);
 }
 
-static void append_fixes(struct colfam_row *row, const struct colfam_schema *schema, size_t size) {
-  kv_buf_append_varint(&row->value, size);
-  uint8_t *fixes = kv_buf_extend(&row->value, size);
-  if (!fixes) return;
+static size_t put_fixes(uint8_t *into, const struct colfam_row *row,
+                        const struct colfam_schema *schema, size_t size) {
+  size_t start = kv_put_varint(into, size);
+  uint8_t *fixes = into + start;
   memset(fixes, 0, size);
   for (int i = 0; i < schema->key_count && (size_t)i / 4 < size; i++)
     fixes[i / 4] |= (uint8_t)(fix_of_key_column(row, schema, i) << (i % 4 * 2));
+  return start + size;
 }
 
 static uint64_t type_of_integer(int64_t value) {
@@ -261,11 +266,14 @@ static struct extent measure(struct colfam_row *row, const struct colfam_schema 
 
 int colfam_row_encode_value(struct colfam_row *row, const struct colfam_schema *schema) {
   struct extent extent = measure(row, schema);
+  uint64_t header = 2 * (uint64_t)extent.types + (extent.fixes != 0);
+  size_t before = kv_varint_size(header);
+  if (extent.fixes) before += kv_varint_size(extent.fixes) + extent.fixes;
   kv_buf_clear(&row->value);
-  kv_buf_append_varint(&row->value, 2 * (uint64_t)extent.types + (extent.fixes != 0));
-  if (extent.fixes) append_fixes(row, schema, extent.fixes);
-  uint8_t *types = kv_buf_extend(&row->value, extent.types + extent.payload);
+  uint8_t *types = kv_buf_extend(&row->value, before + extent.types + extent.payload);
   if (!types) return SQLITE_NOMEM;
+  types += kv_put_varint(types, header);
+  if (extent.fixes) types += put_fixes(types, row, schema, extent.fixes);
   uint8_t *payload = types + extent.types;
   for (int i = 0; i < extent.count; i++) {
     types += kv_put_varint(types, row->stored[i].type);
@@ -482,8 +490,8 @@ bool colfam_row_head(struct kv_slice value, struct kv_buf *head) {
 
 /* ---- To SQL values */
 
-static void set_bytes(struct colfam_lender *lender, sqlite3_context *context,
-                      const struct kv_datum *datum) {
+void colfam_row_result_bytes(const struct kv_datum *datum, struct colfam_lender *lender,
+                             sqlite3_context *context) {
   size_t size = datum->bytes.size;
   const void *bytes = size ? (const void *)datum->bytes.data : "";
   sqlite3_destructor_type destructor = SQLITE_TRANSIENT;
@@ -512,7 +520,7 @@ static void set_result(struct colfam_lender *lender, sqlite3_context *context,
       break;
     case KV_TEXT:
     case KV_BLOB:
-      set_bytes(lender, context, datum);
+      colfam_row_result_bytes(datum, lender, context);
       break;
   }
 }

@@ -68,6 +68,9 @@ int colfam_row_datum(const struct colfam_schema *schema, struct kv_slice key, st
 int colfam_row_result(const struct colfam_schema *schema, struct kv_slice key,
                       struct kv_slice value, int column, struct colfam_lender *lender,
                       sqlite3_context *context);
+/* A text or blob likewise, as it is. */
+void colfam_row_result_bytes(const struct kv_datum *datum, struct colfam_lender *lender,
+                             sqlite3_context *context);
 /* The same for a value column. */
 int colfam_row_result_of_value(const struct colfam_schema *schema, struct kv_slice value,
                                int column, struct colfam_lender *lender, sqlite3_context *context);

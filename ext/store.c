@@ -439,8 +439,12 @@ void colfam_cached_set(struct colfam_cached_view *cached, struct kv_view *view) 
   kv_view_unref(__atomic_exchange_n(&cached->view, view, __ATOMIC_ACQ_REL));
 }
 
+struct kv_view *colfam_cached_take(struct colfam_cached_view *cached) {
+  return __atomic_exchange_n(&cached->view, NULL, __ATOMIC_ACQ_REL);
+}
+
 struct kv_view *colfam_cached_view(struct colfam_cached_view *cached) {
-  struct kv_view *view = __atomic_exchange_n(&cached->view, NULL, __ATOMIC_ACQ_REL);
+  struct kv_view *view = colfam_cached_take(cached);
   if (view) colfam_cached_set(cached, kv_view_ref(view));
   return view;
 }
@@ -449,6 +453,10 @@ static bool put_back(struct colfam_cached_view *cached, struct kv_view *view) {
   struct kv_view *none = NULL;
   return __atomic_compare_exchange_n(&cached->view, &none, view, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_RELAXED);
+}
+
+void colfam_cached_give(struct colfam_cached_view *cached, struct kv_view *view) {
+  if (!put_back(cached, view)) kv_view_unref(view);
 }
 
 /* One that names the file, or has lost its place; NULL when there is none. */

@@ -80,6 +80,10 @@ void colfam_store_unlink_cached(struct colfam_store *store, struct colfam_cached
 ** it. */
 struct kv_view *colfam_cached_view(struct colfam_cached_view *cached);
 void colfam_cached_set(struct colfam_cached_view *cached, struct kv_view *view);
+/* For a look that is over before the owner does anything else: the cached view itself, or NULL, to be given
+** back. */
+struct kv_view *colfam_cached_take(struct colfam_cached_view *cached);
+void colfam_cached_give(struct colfam_cached_view *cached, struct kv_view *view);
 /* Takes all cached views away that name the file. */
 void colfam_store_shed(struct colfam_store *store, uint64_t id);
 /* Whether a view of any table of this process names the file, or it waits for its removal. */

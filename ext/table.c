@@ -161,20 +161,35 @@ static int follow(struct colfam_table *table, unsigned version, struct kv_view *
   return SQLITE_OK;
 }
 
-int colfam_table_view(struct colfam_table *table, struct kv_view **view, char **message) {
-  *view = NULL;
-  if (table->txn) {
-    *view = kv_view_ref(table->txn->view);
-    return SQLITE_OK;
-  }
+/* The view of the snapshot, outside a write transaction; `cached` asks for the cached one. */
+static int view_of_snapshot(struct colfam_table *table,
+                            struct kv_view *(*cached)(struct colfam_cached_view *cached),
+                            struct kv_view **view, char **message) {
   unsigned version;
+  *view = NULL;
   int rc = colfam_table_data_version(table, &version);
   if (rc != SQLITE_OK) return colfam_error(message, rc, "cannot ask for the data version");
   bool shared = colfam_store_shares_cache(table->store);
   bool current = table->data_version == version && !table->options_stale && !shared;
-  if (current) *view = colfam_cached_view(&table->cached);
+  if (current) *view = cached(&table->cached);
   if (!*view && !shared) rc = follow(table, version, view, message);
   return rc != SQLITE_OK || *view ? rc : refresh(table, version, view, message);
+}
+
+int colfam_table_view(struct colfam_table *table, struct kv_view **view, char **message) {
+  if (!table->txn) return view_of_snapshot(table, colfam_cached_view, view, message);
+  *view = kv_view_ref(table->txn->view);
+  return SQLITE_OK;
+}
+
+int colfam_table_borrow_view(struct colfam_table *table, struct kv_view **view, char **message) {
+  if (!table->txn) return view_of_snapshot(table, colfam_cached_take, view, message);
+  *view = table->txn->view;
+  return SQLITE_OK;
+}
+
+void colfam_table_give_back(struct colfam_table *table, struct kv_view *view) {
+  if (!table->txn) colfam_cached_give(&table->cached, view);
 }
 
 int colfam_table_settle_options(struct colfam_table *table, char **message) {

@@ -69,6 +69,10 @@ void colfam_table_free(struct colfam_table *table);
 /* A view of the committed state, with a reference for the caller: inside a write transaction on the table
 ** its base view with what it has spilled (txn_spill.h), else the snapshot's. */
 int colfam_table_view(struct colfam_table *table, struct kv_view **view, char **message);
+/* The same for one look, without a reference in a write transaction, else with that of the cached view. It is
+** given back before SQLite or a function of the application's is called. */
+int colfam_table_borrow_view(struct colfam_table *table, struct kv_view **view, char **message);
+void colfam_table_give_back(struct colfam_table *table, struct kv_view *view);
 struct kv_batch *colfam_table_batch(struct colfam_table *table); /* borrowed, or NULL */
 /* Takes `view` over as the cached one. */
 void colfam_table_set_view(struct colfam_table *table, struct kv_view *view, unsigned data_version);
