@@ -1,6 +1,8 @@
-/* B5, the engine alone: each order of keys in each way to call its function, by 1, 2 and 8 threads. A
-** put goes into a batch of the thread's own, which is then walked in order as a flush does; a get reads
-** the view that all threads share, out of cached blocks. Nanoseconds, keys of 16 bytes in memory. */
+/* B5, the engine alone: each order of keys in each way to call its function, by 1, 2 and 8 threads, with keys
+** that fit in the buffer of 64 bytes for copies and keys that do not. A put goes all the way that it goes in
+** a commit and a flush (batch, log row, memtable, file), in a store of the thread's own whose files are in
+** memory; a get reads the view that all threads share, out of cached blocks. Nanoseconds by the clock on the
+** wall, of the thread that took longest. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +14,8 @@
 #define VALUE_BYTES 32
 #define THREADS_MAX 8
 
-static const struct bench_shape shape = {16, VALUE_BYTES};
+#define KEY_BYTES_MAX 100
+static struct bench_shape shape = {16, VALUE_BYTES}; /* of the keys at hand */
 
 static int compare_bytes(void *context, const void *a, int a_size, const void *b, int b_size) {
   (void)context;
@@ -33,6 +36,13 @@ static void *open_own(void *context) {
 
 /* ---- Orders */
 
+/* A store of one order, with rows in one file. */
+struct store {
+  struct kv_cache *cache;
+  struct kv_family *family;
+  struct kv_view *view;
+};
+
 #define CALLED(text) .name = (text), .compare = compare_bytes, .open = open_own, .close = free
 
 struct order {
@@ -42,9 +52,8 @@ struct order {
   struct kv_custom *custom;
   struct kv_comparator *comparator;
   struct kv_key_part part;
-  struct kv_cache *cache;
-  struct kv_family *family;
-  struct kv_view *view;
+  struct kv_env *env;
+  struct store store;
 };
 
 #define WAYS 4
@@ -94,9 +103,9 @@ static void set_orders(void) {
 /* ---- Rows */
 
 static void make_key(const struct order *order, uint64_t row, struct kv_buf *key) {
-  uint8_t bytes[16];
+  uint8_t bytes[KEY_BYTES_MAX];
   bench_fill_key(&shape, row, bytes);
-  struct kv_datum datum = {.type = KV_BLOB, .bytes = kv_slice_of(bytes, sizeof bytes)};
+  struct kv_datum datum = {.type = KV_BLOB, .bytes = kv_slice_of(bytes, shape.key_bytes)};
   kv_buf_clear(key);
   kv_key_append(key, order->part, &datum);
 }
@@ -118,44 +127,66 @@ static struct kv_batch *make_batch(const struct order *order, uint64_t first, ui
   return batch;
 }
 
-/* All rows in one file. */
-static void open_order(struct order *order, const char *dir, uint64_t rows) {
-  struct kv_family_config config = {
-      .env = kv_env_posix(), .dir = dir, .comparator = order->comparator};
-  struct kv_snapshot empty = {.rows = -1};
-  struct kv_log_source none = {0};
+/* The batch as a log row in memory, and that as a file. */
+static void flush_batch(struct store *store, const uint8_t uuid[16], struct kv_batch *batch) {
   struct kv_log_row row = {.seq = 1, .nonce = 1, .gen = 1, .rows = -1};
-  struct kv_view *view, *logged;
+  struct kv_view *logged;
   struct kv_buf encoded;
   struct kv_job *job;
   struct kv_err err;
   bool done = false;
-  need(kv_cache_new((size_t)1 << 30, &order->cache, &err), &err);
-  kv_options_default(&config.options);
-  config.cache = order->cache;
-  config.uuid[0] = (uint8_t)(order - orders);
-  need(kv_family_new(&config, &order->family, &err), &err);
-  need(kv_view_new(order->family, &empty, &none, &view, &err), &err);
-  struct kv_batch *batch = make_batch(order, 0, rows);
   kv_buf_init(&encoded);
-  need(kv_batch_encode(batch, config.uuid, row.seq, &encoded, &err), &err);
+  need(kv_batch_encode(batch, uuid, row.seq, &encoded, &err), &err);
   row.batch = kv_buf_slice(&encoded);
-  need(kv_view_advance(view, &row, NULL, &logged, &err), &err);
+  need(kv_view_advance(store->view, &row, NULL, &logged, &err), &err);
+  kv_view_unref(store->view);
   need(kv_job_new(logged, KV_JOB_FLUSH, &job, &err), &err);
   while (!done) need(kv_job_step(job, &done, &err), &err);
-  need(kv_view_advance(logged, NULL, kv_job_edit(job), &order->view, &err), &err);
+  need(kv_view_advance(logged, NULL, kv_job_edit(job), &store->view, &err), &err);
   kv_job_keep_files(job);
   kv_job_free(job);
-  kv_batch_unref(batch);
   kv_buf_release(&encoded);
-  kv_view_unref(view);
   kv_view_unref(logged);
 }
 
+static void fill_store(struct store *store, const struct order *order, struct kv_env *env,
+                       uint64_t first, uint64_t count) {
+  struct kv_family_config config = {.env = env, .dir = "modes", .comparator = order->comparator};
+  struct kv_snapshot empty = {.rows = -1};
+  struct kv_log_source none = {0};
+  struct kv_err err;
+  need(kv_cache_new((size_t)1 << 30, &store->cache, &err), &err);
+  kv_options_default(&config.options);
+  config.cache = store->cache;
+  config.uuid[0] = (uint8_t)(order - orders);
+  need(kv_family_new(&config, &store->family, &err), &err);
+  need(kv_view_new(store->family, &empty, &none, &store->view, &err), &err);
+  struct kv_batch *batch = make_batch(order, first, count);
+  flush_batch(store, config.uuid, batch);
+  kv_batch_unref(batch);
+}
+
+static void release_store(struct store *store) {
+  kv_view_unref(store->view);
+  kv_family_unref(store->family);
+  kv_cache_unref(store->cache);
+}
+
+static struct kv_env *new_disk(void) {
+  struct kv_env *env;
+  struct kv_err err;
+  need(kv_env_memory_new(&env, &err), &err);
+  return env;
+}
+
+static void open_order(struct order *order, uint64_t rows) {
+  order->env = new_disk();
+  fill_store(&order->store, order, order->env, 0, rows);
+}
+
 static void close_order(struct order *order) {
-  kv_view_unref(order->view);
-  kv_family_unref(order->family);
-  kv_cache_unref(order->cache);
+  release_store(&order->store);
+  kv_env_free(order->env);
   kv_comparator_unref(order->comparator);
   kv_custom_unref(order->custom);
 }
@@ -181,7 +212,7 @@ static void *get_rows(void *context) {
   for (uint64_t i = 0; i < self->count; i++) {
     row = (row * 6364136223846793005u + 1442695040888963407u) % self->rows;
     make_key(self->order, row, &key);
-    need(kv_get(self->order->view, NULL, kv_buf_slice(&key), &value, &err), &err);
+    need(kv_get(self->order->store.view, NULL, kv_buf_slice(&key), &value, &err), &err);
     bench_need(value.found, "a row is missing");
   }
   self->took = bench_clock(true) - start;
@@ -192,21 +223,17 @@ static void *get_rows(void *context) {
 
 static void *put_rows(void *context) {
   struct worker *self = context;
-  struct kv_iter *iter;
-  struct kv_err err;
-  uint64_t walked = 0;
+  struct store store;
+  struct kv_env *env = new_disk();
   double start = bench_clock(true);
-  struct kv_batch *batch = make_batch(self->order, self->seed * self->count, self->count);
-  need(kv_batch_iter(batch, &iter, &err), &err);
-  for (kv_iter_seek_first(iter); iter->valid; kv_iter_next(iter)) walked++;
+  fill_store(&store, self->order, env, self->seed * self->count, self->count);
   self->took = bench_clock(true) - start;
-  bench_need(walked == self->count, "a row is missing");
-  kv_iter_free(iter);
-  kv_batch_unref(batch);
+  release_store(&store);
+  kv_env_free(env);
   return NULL;
 }
 
-/* Nanoseconds an operation, the mean of the threads. */
+/* Nanoseconds an operation of the slowest thread. */
 static double run_threads(const struct order *order, void *(*work)(void *), size_t threads,
                           uint64_t rows, uint64_t count) {
   struct worker workers[THREADS_MAX];
@@ -217,16 +244,30 @@ static double run_threads(const struct order *order, void *(*work)(void *), size
   }
   for (size_t i = 0; i < threads; i++) {
     pthread_join(workers[i].thread, NULL);
-    took += workers[i].took;
+    if (workers[i].took > took) took = workers[i].took;
   }
-  return took * 1e9 / (double)count / (double)threads;
+  return took * 1e9 / (double)count;
+}
+
+/* Orders are held against the native one; those that lock or copy by one thread only, since what they wait
+** for each other then is what was asked for. */
+static void set_goals(struct bench_case *table, size_t threads) {
+  bench_goal(table, orders[1].name, 1.05, orders[0].name);
+  for (size_t i = NATIVE; i < ORDERS; i++) {
+    const struct kv_custom_config *config = &orders[i].config;
+    bool waits = config->copies || config->threads == KV_CUSTOM_MUTEX ||
+                 config->threads == KV_CUSTOM_ADAPTIVE;
+    if (threads == 1 || !waits)
+      bench_goal(table, orders[i].name, config->encode ? 1.05 : 1.25, orders[0].name);
+  }
 }
 
 static void measure(const char *what, void *(*work)(void *), size_t threads, uint64_t rows) {
   static struct bench_case table;
-  size_t rounds = bench_by_scale(1, 5, 9);
+  size_t rounds = bench_by_scale(1, 5, 5);
   uint64_t count = bench_by_scale(500, 5000, 20000);
-  bench_case_init(&table, "B5", "ns", "%s by order, the engine alone, %zu threads", what, threads);
+  bench_case_init(&table, "B5", "ns", "%s by order, the engine alone, keys of %zu B, %zu thread%s",
+                  what, shape.key_bytes, threads, threads == 1 ? "" : "s");
   table.waits = true;
   for (size_t i = 0; i < ORDERS; i++) (void)run_threads(&orders[i], work, threads, rows, count);
   for (size_t round = 0; round < rounds; round++)
@@ -234,23 +275,32 @@ static void measure(const char *what, void *(*work)(void *), size_t threads, uin
       const struct order *order = &orders[(i + round) % ORDERS];
       bench_sample(&table, order->name, run_threads(order, work, threads, rows, count));
     }
-  bench_goal(&table, "reverse", 1.05, "bytewise");
-  bench_goal(&table, "encoder", 1.05, "bytewise");
-  bench_goal(&table, "callback", 1.25, "bytewise");
+  set_goals(&table, threads);
   bench_print(&table);
 }
 
-int main(void) {
+static void measure_all(uint64_t rows, size_t threads_max) {
   static const size_t threads[] = {1, 2, THREADS_MAX};
-  uint64_t rows = bench_by_scale(2000, 50000, 200000);
-  char *dir = bench_make_dir("modes");
   set_orders();
-  for (size_t i = 0; i < ORDERS; i++) open_order(&orders[i], dir, rows);
-  for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+  for (size_t i = 0; i < ORDERS; i++) open_order(&orders[i], rows);
+  for (size_t i = 0; i < sizeof threads / sizeof *threads && threads[i] <= threads_max; i++) {
     measure("a put", put_rows, threads[i], rows);
     measure("a random get", get_rows, threads[i], rows);
   }
   for (size_t i = 0; i < ORDERS; i++) close_order(&orders[i]);
-  bench_remove_dir(dir);
+}
+
+int main(void) {
+  static const size_t key_bytes[] = {16, KEY_BYTES_MAX};
+  uint64_t rows = bench_by_scale(2000, 50000, 1000000);
+  bench_print_build();
+  printf("engine/kv.h, options at their defaults, stores of %zu rows, values of %d B; files in "
+         "memory, all"
+         " blocks cached\n",
+         (size_t)rows, VALUE_BYTES);
+  for (size_t i = 0; i < 2; i++) {
+    shape.key_bytes = key_bytes[i];
+    measure_all(i == 0 ? rows : rows / 2, i == 0 || bench_scale() == BENCH_FULL ? THREADS_MAX : 1);
+  }
   return 0;
 }
