@@ -61,6 +61,7 @@ struct kv_job {
   uint64_t file_bytes_max;
   uint64_t step_bytes_max;
   bool meets_files;    /* a flush: older files have keys between its own */
+  bool begins;         /* a flush with the batch of a commit: there are no older files */
   bool recompresses;   /* a compaction of one run: it is compressed otherwise */
   struct kv_plan plan; /* of runs; none in a flush */
   struct kv_value_plan values;
@@ -439,7 +440,7 @@ static void count_job(const struct kv_job *job) {
 ** order, may go below all that it does not meet; what is small is gathered at level 0 first. */
 static void place_flush(struct kv_job *job, const struct kv_layout *layout) {
   struct kv_file_info *added = job->edit.added;
-  bool stays = job->meets_files || job->bytes_written < job->memtable_bytes ||
+  bool stays = job->meets_files || job->begins || job->bytes_written < job->memtable_bytes ||
                kv_edit_overlaps(&job->edit, layout, 0, UINT32_MAX);
   uint32_t level = kv_level_for(job->memtable_bytes, job->bytes_written);
   uint32_t deepest = layout->run_count ? layout->runs[layout->run_count - 1].level : 0;
@@ -550,14 +551,16 @@ static void add_filter_bits(struct kv_table_config *config) {
 }
 
 /* What is written again soon is not worth much of it: level 0, where there is something to be merged with,
-** stays plain, and what is not among the oldest and large, or by command, is compressed fast. */
+** or somebody waits for a commit that begins the table, stays plain, and what is not among the oldest and large,
+** or by command, is compressed fast. */
 static void choose_compression(struct kv_job *job) {
   bool merges = job->kind == KV_JOB_MERGE;
+  job->begins = job->kind == KV_JOB_FLUSH && job->batch && !job->view->run_count;
   bool lasts = merges ? kv_plan_lasts(&job->plan, job->view->layout) : job->kind == KV_JOB_COMPACT;
   int *level = &job->config.compression_level;
   job->config.dictionary_bytes = lasts ? DICTIONARY_BYTES : 0;
   if (!lasts && *level > FAST_LEVEL) *level = FAST_LEVEL;
-  if (job->meets_files || (merges && job->plan.level == 0)) *level = 0;
+  if (job->meets_files || job->begins || (merges && job->plan.level == 0)) *level = 0;
   if (!lasts && (merges || job->meets_files)) add_filter_bits(&job->config);
 }
 

@@ -4,6 +4,7 @@
 
 #define LEVEL_RATIO 10
 #define LEVEL_1_BUDGETS 16 /* memtable budgets that level 1 may hold */
+#define LARGE_BUDGETS 2    /* memtable budgets of a run that no flush of the log makes */
 #define TIER_RUNS 4
 #define MANY_RUNS 8 /* of level 0, all of which a read asks */
 /* Entries for each of those that go down, up to which tombstones are in a hurry. */
@@ -27,6 +28,7 @@ static const struct kv_pick nothing = {KV_PICK_NONE, 0, 0};
 struct sums {
   size_t young;   /* runs of level 0 */
   uint64_t bytes; /* of them together */
+  bool large;     /* one of them is */
   uint64_t level_1_bytes;
   uint64_t tombstones; /* in runs of level 0 that are mostly tombstones */
   uint64_t hidden;     /* entries of other runs that are older than one of these */
@@ -43,6 +45,7 @@ static struct sums sum_up(const struct kv_shape *shape) {
     bool young = run->level == 0;
     sums.young += young;
     if (young) sums.bytes += run->bytes;
+    if (young && run->bytes >= LARGE_BUDGETS * shape->memtable_bytes) sums.large = true;
     if (young && is_dense(run))
       sums.tombstones += run->tombstones;
     else if (sums.tombstones)
@@ -136,6 +139,13 @@ static const struct kv_run_size *fullest(const struct kv_shape *shape, double *p
   return found;
 }
 
+/* Large runs of level 0, as large transactions make them in haste, over a level that is not much larger: when
+** nothing else is due. */
+static struct kv_pick pick_large(const struct kv_shape *shape, const struct sums *sums) {
+  if (!sums->large || sums->level_1_bytes / 2 > sums->bytes) return nothing;
+  return pick_down(shape, sums);
+}
+
 /* Files of tombstones over a level many times as large: when nothing else is due. */
 static struct kv_pick pick_dense(const struct kv_shape *shape, const struct sums *sums) {
   for (size_t i = sums->young; i + 1 < shape->run_count; i++)
@@ -157,5 +167,6 @@ struct kv_pick kv_compact_pick(const struct kv_shape *shape) {
   if (tier.kind != KV_PICK_NONE) return tier;
   if (down.kind != KV_PICK_NONE) return down;
   if (level) return (struct kv_pick){KV_PICK_PUSH, (size_t)(level - shape->runs), 1};
-  return pick_dense(shape, &sums);
+  struct kv_pick large = pick_large(shape, &sums);
+  return large.kind != KV_PICK_NONE ? large : pick_dense(shape, &sums);
 }

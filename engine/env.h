@@ -160,6 +160,8 @@ uint64_t kv_descriptors_max(void);
 bool kv_has_regions(void);
 void *kv_region_new(void);
 void kv_region_make_huge(void *region);
+/* The same for as much of any memory as consists of whole huge pages. */
+void kv_memory_make_huge(void *memory, size_t size);
 void kv_region_free(void *region);
 
 /* Locks, so that nothing else in the engine knows pthreads. */

@@ -593,6 +593,13 @@ void kv_region_make_huge(void *region) {
   if (HAS_REGIONS) madvise(region, KV_REGION_BYTES, HUGE_ADVICE);
 }
 
+void kv_memory_make_huge(void *memory, size_t size) {
+  size_t before = -(uintptr_t)memory % KV_REGION_BYTES;
+  if (!HAS_REGIONS || size < before + KV_REGION_BYTES) return;
+  madvise((uint8_t *)memory + before, (size - before) / KV_REGION_BYTES * KV_REGION_BYTES,
+          HUGE_ADVICE);
+}
+
 void kv_region_free(void *region) {
   munmap(region, KV_REGION_BYTES);
 }

@@ -28,6 +28,8 @@
 #define GROWTH 4u
 #define PREFIX_BYTES 12
 #define AHEAD 8u /* items: entries are asked for that long before they are shown */
+#define LINE_BYTES 64
+#define LINES_AHEAD 8 /* of one entry, at most */
 
 /* ---- Items */
 
@@ -338,10 +340,21 @@ static struct kv_order_iter *head(struct kv_iter *iter) {
   return (struct kv_order_iter *)iter;
 }
 
+static const uint8_t *entry_ahead(const struct kv_order_iter *self, uint32_t run, size_t items) {
+  size_t at = self->at[run] + items;
+  if (at >= self->runs[run]->count) return NULL;
+  return kv_place_at(&self->keys.entries->places, self->runs[run]->items[at].place);
+}
+
+/* An entry's first line, and when that has come, those that its sizes say. */
 static void prefetch_ahead(const struct kv_order_iter *self, uint32_t run) {
-  size_t at = self->at[run] + AHEAD;
-  if (at >= self->runs[run]->count) return;
-  kv_prefetch(kv_place_at(&self->keys.entries->places, self->runs[run]->items[at].place));
+  const uint8_t *far = entry_ahead(self, run, 2 * AHEAD), *near = entry_ahead(self, run, AHEAD);
+  if (far) kv_prefetch(far);
+  if (!near) return;
+  struct kv_entry entry = kv_entry_read(near);
+  const uint8_t *end = entry.value.data + entry.value.size;
+  if (end > near + LINES_AHEAD * LINE_BYTES) end = near + LINES_AHEAD * LINE_BYTES;
+  for (near += LINE_BYTES; near < end; near += LINE_BYTES) kv_prefetch(near);
 }
 
 /* Shows an item unless it is to be passed by. */

@@ -7,6 +7,7 @@
 ** the places of that chunk: only where a part begins must have a place. Any owner's thread. */
 #include "places.h"
 
+#include "env.h"
 #include "mem.h"
 
 static uint32_t chunk_shift(uint32_t chunk) {
@@ -40,6 +41,7 @@ static bool make_chunk(struct kv_places *places, uint32_t at, size_t units) {
   if (size < units) size = units;
   struct kv_places_chunk *chunk = kv_alloc(1, sizeof *chunk + size * KV_PLACE_BYTES);
   if (!chunk) return false;
+  kv_memory_make_huge(chunk, sizeof *chunk + size * KV_PLACE_BYTES);
   *chunk = (struct kv_places_chunk){.places = (uint32_t)size};
   places->chunks[at] = chunk;
   places->bytes += chunk_bytes(chunk);

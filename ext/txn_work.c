@@ -599,9 +599,10 @@ static int do_due(struct colfam_txn *txn, const struct due *due, bool *failed, c
 }
 
 /* Private runs of level 0 become one, so that the commit is one run; those in key order have gone below and
-** stay as they are. */
+** stay as they are. The thread, if there is one, does that after the commit. */
 static kv_status gather(struct composing *composing, struct kv_err *err) {
   struct kv_job *job = NULL;
+  if (colfam_worker_threads() > 0) return KV_OK;
   uint64_t committed = kv_view_log(composing->txn->base)->last_seq;
   kv_status status = kv_job_new_gather(composing->view, committed, &job, err);
   if (status != KV_OK || kv_job_edit(job)->removed_count)
