@@ -33,7 +33,7 @@ struct kv_pick {
 ** as long as it has one entry for each 16 that it may hide: so it goes before what is due as much, and waits
 ** for a level of twice the size it may have. Otherwise it goes down when nothing else is due. It ends where
 ** nothing older is. A run of level 0 of two budgets or more, which a large transaction has made without
-** compression, does not wait for others either, unless level 1 is more than twice as large as level 0. */
+** compression, does not wait for others either, unless level 1 is larger than level 0. */
 struct kv_pick kv_compact_pick(const struct kv_shape *shape);
 /* The tier that begins with the newest run, of the `young` newest, all of level 0; or nothing. Runs that are
 ** larger by a quarter count as alike. */

@@ -1,7 +1,8 @@
 /* Transactions larger than batch_bytes: what has been written goes into files that only the transaction
-** names. Reads see all of it, every rollback takes it back, a commit makes it one run; nothing is left
-** behind. */
+** names. Reads see all of it, every rollback takes it back, a commit makes it one run, or leaves that to the
+** thread; nothing is left behind. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "harness_files.h"
 #include "harness_twins.h"
@@ -10,6 +11,12 @@ enum { BUDGET = 65536 };
 
 static void open_small(void) {
   sql_use_threads(0);
+  twins_open_wal();
+  sql_okf(a, "SELECT colfam_config('batch_bytes', %d)", BUDGET);
+}
+
+static void open_small_thread(void) {
+  sql_use_threads(1);
   twins_open_wal();
   sql_okf(a, "SELECT colfam_config('batch_bytes', %d)", BUDGET);
 }
@@ -44,6 +51,10 @@ static void insert_rows(int first, int rows, int step, int bytes) {
 
 static sqlite3_int64 young_runs(void) {
   return sql_int(a, "SELECT count(DISTINCT seq) FROM t_cffile WHERE level = 0");
+}
+
+static sqlite3_int64 all_runs(void) {
+  return sql_int(a, "SELECT count(DISTINCT level || ' ' || seq) FROM t_cffile");
 }
 
 static void same_every_way(void) {
@@ -129,9 +140,29 @@ START_TEST(rows_all_over_the_place_become_one_run) {
                    spills / 4);
   same_every_way();
   sql_ok(a, "COMMIT");
-  ck_assert_int_eq(sql_int(a, "SELECT count(DISTINCT level || seq) FROM t_cffile"), 1);
+  if (!getenv("COLFAM_THREADS")) ck_assert_int_eq(all_runs(), 1);
   files_agree(a, "t");
   same_every_way();
+}
+END_TEST
+
+/* What they come to is recorded by later commits. */
+START_TEST(a_thread_merges_runs_after_the_commit) {
+  sql_ok(a, "BEGIN");
+  insert_rows(0, 20 * BUDGET / 100, 104729, 60);
+  ck_assert_int_ge(statistic("spills"), 8);
+  same_every_way();
+  sql_ok(a, "COMMIT");
+  sqlite3_int64 runs = all_runs();
+  ck_assert_int_gt(runs, 1);
+  ck_assert_int_le(runs, statistic("spills") / 2); /* those alike were merged on the way */
+  same_every_way();
+  twins_same(b);
+  for (int i = 0; all_runs() >= runs; i++) twins_insert(a, 2000000 + i, 2000000 + i);
+  same_every_way();
+  sweep();
+  ck_assert_int_eq(all_runs(), 1);
+  twins_same(b);
 }
 END_TEST
 
@@ -297,7 +328,7 @@ START_TEST(commands_inside) {
   insert_rows(2, 1500, 104729, 100);
   sql_ok(a, "INSERT INTO t(t) VALUES('compact')");
   sql_ok(a, "COMMIT");
-  ck_assert_int_eq(sql_int(a, "SELECT count(DISTINCT level || seq) FROM t_cffile"), 1);
+  if (!getenv("COLFAM_THREADS")) ck_assert_int_eq(all_runs(), 1);
   files_agree(a, "t");
 }
 END_TEST
@@ -384,5 +415,10 @@ int main(void) {
   Suite *suite = suite_create("spill");
   add_case(suite, "wal", open_small);
   add_case(suite, "delete", open_small_delete);
+  TCase *tests = tcase_create("thread");
+  tcase_set_timeout(tests, 60);
+  tcase_add_checked_fixture(tests, open_small_thread, close_small);
+  tcase_add_test(tests, a_thread_merges_runs_after_the_commit);
+  suite_add_tcase(suite, tests);
   return harness_run(suite);
 }

@@ -151,6 +151,28 @@ START_TEST(flush_with_a_batch_covers_its_commit) {
 }
 END_TEST
 
+/* Somebody waits for it; the merge that is due then compresses it. */
+START_TEST(a_first_flush_with_a_batch_is_plain_and_goes_down_next) {
+  struct kv_options options = kv_family_options(store.family);
+  options.memtable_bytes = 16384;
+  kv_family_set_options(store.family, &options);
+  put_many("a", 0, 5000, "the same value");
+  struct kv_job *job = run_with_batch(KV_JOB_FLUSH);
+  const struct kv_edit *edit = kv_job_edit(job);
+  struct kv_view *next = NULL;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < edit->added_count; i++) {
+    ck_assert_uint_eq(edit->added[i].level, 0);
+    bytes += edit->added[i].bytes;
+  }
+  ck_assert_uint_ge(bytes, 5000 * 16);
+  ck_assert_int_eq(kv_view_overlay(store.view, edit, 5000, &next, NULL), KV_OK);
+  ck_assert(kv_view_work(next).merge);
+  kv_view_unref(next);
+  kv_job_free(job);
+}
+END_TEST
+
 START_TEST(compaction_with_a_batch_takes_everything) {
   put_many("a", 0, 100, "1");
   store_commit(&store);
@@ -719,6 +741,7 @@ int main(void) {
   tcase_add_test(tests, flush_makes_one_run_of_every_generation);
   tcase_add_test(tests, flush_keeps_tombstones_that_may_hide_something);
   tcase_add_test(tests, flush_with_a_batch_covers_its_commit);
+  tcase_add_test(tests, a_first_flush_with_a_batch_is_plain_and_goes_down_next);
   tcase_add_test(tests, compaction_with_a_batch_takes_everything);
   tcase_add_test(tests, commit_below_the_view_is_misuse);
   tcase_add_test(tests, flush_without_log_rows_does_nothing);

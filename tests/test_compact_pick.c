@@ -42,7 +42,13 @@ START_TEST(by_sizes) {
       {{{1, 1, 1, 1, 9}, {0}}, {KV_PICK_TIER, 0, 4}},
       {{{1, 1, 1, 1, 4}, {0}}, {KV_PICK_DOWN, 0, 5}},
       {{{1, 3, 3, 3, 3}, {2}}, {KV_PICK_DOWN, 1, 4}},
-      {{{1, 3, 9}, {0}}, {KV_PICK_NONE, 0, 0}},
+      {{{1, 3, 9}, {14}}, {KV_PICK_NONE, 0, 0}},
+      /* a large run does not wait, as long as level 1 is not larger */
+      {{{1, 3, 9}, {0}}, {KV_PICK_DOWN, 0, 3}},
+      {{{1, 3, 9}, {13}}, {KV_PICK_DOWN, 0, 3}},
+      {{{2}, {0}}, {KV_PICK_DOWN, 0, 1}},
+      {{{2}, {0, 160}}, {KV_PICK_DOWN, 0, 1}},
+      {{{1}, {0}}, {KV_PICK_NONE, 0, 0}},
       /* level 0 is as large as level 1 may be */
       {{{7, 8}, {16, 1}}, {KV_PICK_NONE, 0, 0}},
       {{{8, 8}, {16, 1}}, {KV_PICK_DOWN, 0, 2}},
