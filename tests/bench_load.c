@@ -6,16 +6,17 @@
 
 #include "bench_peer.h"
 
-#define STORES 8
+#define STORES 9
+#define READERS (STORES + 1) /* SQLite with its file mapped too */
 #define RANGE_ROWS 100
 #define RANGES 200
 #define GETS 5000
 
 static const struct bench_peer *const peers[STORES] = {
-    &bench_sqlite, &bench_sqlite_rowid, &bench_rocksdb,       &bench_leveldb,
-    &bench_lmdb,   &bench_floor,        &bench_colfam_engine, &bench_colfam_sql,
+    &bench_sqlite,      &bench_sqlite_rowid, &bench_rocksdb,       &bench_leveldb,    &bench_lmdb,
+    &bench_lmdb_mapped, &bench_floor,        &bench_colfam_engine, &bench_colfam_sql,
 };
-static struct bench_store stores[STORES];
+static struct bench_store stores[READERS];
 static const struct bench_shape shape = {16, 100};
 
 /* Rows in key order, to know what a range must give. */
@@ -58,10 +59,10 @@ static uint64_t sum_from(const uint8_t *key, uint64_t rows, size_t count) {
 static const struct bench_setup setup = {.shape = {16, 100}, .cache_bytes = (size_t)1 << 30};
 
 static void set_loading_goals(struct bench_case *table) {
-  static const char *const others[] = {"RocksDB", "LevelDB", "LMDB"};
+  static const char *const others[] = {"RocksDB", "LevelDB", "LMDB", "LMDB, WRITEMAP"};
   bench_goal(table, "colfam SQL", 2, "floor");
   bench_goal(table, "colfam SQL", 1 / 13.0, "SQLite");
-  for (size_t i = 0; i < 3; i++) bench_goal(table, "colfam SQL", 1, others[i]);
+  for (size_t i = 0; i < 4; i++) bench_goal(table, "colfam SQL", 1, others[i]);
 }
 
 /* The engine alone has no log, so that its loading would be no comparison. The stores of the last round
@@ -140,7 +141,7 @@ static void compare_scans(uint64_t rows, size_t rounds) {
   uint64_t expected[BENCH_ROUNDS_MAX];
   for (size_t i = 0; i <= rounds; i++) expected[i] = sum_from((const uint8_t[16]){0}, rows, rows);
   bench_case_init(&table, "B7", "ns", "a row, full scan of %zu rows", (size_t)rows);
-  for (size_t i = 0; i < STORES; i++) {
+  for (size_t i = 0; i < READERS; i++) {
     bench_add(&table, stores[i].peer->name, scan_all, &stores[i], NULL);
   }
   bench_goal(&table, "colfam SQL", 1.5, "floor");
@@ -158,7 +159,7 @@ static void compare_ranges(uint64_t rows, size_t rounds) {
     expected[i / RANGES] += sum_from(asked.keys[i].data, rows, RANGE_ROWS);
   }
   bench_case_init(&table, "B7", "us", "a range of %d rows, of %zu rows", RANGE_ROWS, (size_t)rows);
-  for (size_t i = 0; i < STORES; i++) {
+  for (size_t i = 0; i < READERS; i++) {
     if (stores[i].peer == &bench_floor) continue;
     bench_add(&table, stores[i].peer->name, scan_ranges, &stores[i], &asked);
   }
@@ -177,7 +178,7 @@ static void compare_gets(uint64_t rows, size_t rounds) {
   for (size_t i = 0; i <= rounds; i++) expected[i] = bench_asked_sum(&asked, &shape, i);
   bench_case_init(&table, "B7", "ns", "a random get inside a transaction, of %zu rows",
                   (size_t)rows);
-  bench_add_ways(&table, BENCH_GET, stores, STORES, &asked);
+  bench_add_ways(&table, BENCH_GET, stores, READERS, &asked);
   bench_goal(&table, "colfam SQL", 1.4, "floor SQL");
   bench_goal_max(&table, "colfam C", 1000);
   bench_goal_max(&table, "colfam.h", 1000);
@@ -189,16 +190,18 @@ static void compare_gets(uint64_t rows, size_t rounds) {
 int main(void) {
   uint64_t rows = bench_by_scale(5000, 100000, 1000000);
   size_t rounds = bench_by_scale(2, 5, 9);
-  compare_loading(rows, 1000, bench_by_scale(1, 3, 5));
+  compare_loading(rows, 1000, bench_by_scale(1, 5, 5));
   close_all();
   compare_loading(rows, rows, bench_by_scale(1, 5, 5));
   order_rows(rows);
   compare_sizes(rows);
-  bench_warm(stores, STORES, rows);
+  bench_open_beside(&stores[STORES], &bench_sqlite_mapped, &stores[0]);
+  bench_warm(stores, READERS, rows);
   compare_scans(rows, rounds);
   compare_ranges(rows, rounds);
   compare_gets(rows, rounds);
-  bench_print_settings(stores, STORES);
+  bench_print_settings(stores, READERS);
+  bench_close(&stores[STORES]);
   close_all();
   free(ordered);
   return 0;

@@ -9,7 +9,13 @@
 
 void bench_open(struct bench_store *store, const struct bench_peer *peer,
                 const struct bench_setup *setup) {
-  *store = (struct bench_store){peer, *setup, bench_make_dir("store"), NULL};
+  *store = (struct bench_store){peer, *setup, bench_make_dir("store"), NULL, false};
+  store->handle = peer->open(store->dir, &store->setup);
+}
+
+void bench_open_beside(struct bench_store *store, const struct bench_peer *peer,
+                       const struct bench_store *on) {
+  *store = (struct bench_store){peer, on->setup, on->dir, NULL, true};
   store->handle = peer->open(store->dir, &store->setup);
 }
 
@@ -20,7 +26,7 @@ void bench_reopen(struct bench_store *store) {
 
 void bench_close(struct bench_store *store) {
   store->peer->close(store->handle);
-  bench_remove_dir(store->dir);
+  if (!store->beside) bench_remove_dir(store->dir);
 }
 
 /* Rows that are made before the clock runs. */

@@ -68,10 +68,11 @@ extern const struct bench_peer bench_rocksdb;      /* a write batch is blind */
 extern const struct bench_peer bench_rocksdb_wbwi; /* with an index: WriteBatchWithIndex */
 extern const struct bench_peer bench_leveldb;
 extern const struct bench_peer bench_lmdb;
-extern const struct bench_peer bench_lmdb_mapped;  /* MDB_WRITEMAP: what writes best unsynced */
-extern const struct bench_peer bench_sqlite;       /* WITHOUT ROWID */
-extern const struct bench_peer bench_sqlite_rowid; /* a rowid and an index */
-extern const struct bench_peer bench_floor;        /* bench_floor.h */
+extern const struct bench_peer bench_lmdb_mapped;   /* MDB_WRITEMAP: what writes best unsynced */
+extern const struct bench_peer bench_sqlite;        /* WITHOUT ROWID */
+extern const struct bench_peer bench_sqlite_mapped; /* the file mapped, for reading */
+extern const struct bench_peer bench_sqlite_rowid;  /* a rowid and an index */
+extern const struct bench_peer bench_floor;         /* bench_floor.h */
 extern const struct bench_peer bench_colfam_sql;
 extern const struct bench_peer bench_colfam_engine; /* engine/kv.h */
 
@@ -82,9 +83,13 @@ struct bench_store {
   struct bench_setup setup;
   char *dir;
   void *handle;
+  bool beside; /* the directory is another's */
 };
 void bench_open(struct bench_store *store, const struct bench_peer *peer,
                 const struct bench_setup *setup);
+/* Another handle on what `on` has, which is closed after this one. */
+void bench_open_beside(struct bench_store *store, const struct bench_peer *peer,
+                       const struct bench_store *on);
 void bench_reopen(struct bench_store *store);
 void bench_close(struct bench_store *store);
 /* Rows [first, first + count) inside a transaction. Seconds that the store took, without those for making

@@ -144,6 +144,13 @@ static void *open_sqlite(const char *dir, const struct bench_setup *setup) {
                     PACKED_SQLITE);
 }
 
+#define MAPPED_BYTES "1073741824"
+static void *open_sqlite_mapped(const char *dir, const struct bench_setup *setup) {
+  struct sql_store *store = open_sqlite(dir, setup);
+  bench_sql(store->db, "PRAGMA mmap_size = " MAPPED_BYTES);
+  return store;
+}
+
 static void *open_rowid(const char *dir, const struct bench_setup *setup) {
   return open_table(dir, setup, "CREATE TABLE t(k BLOB, v BLOB); CREATE UNIQUE INDEX tk ON t(k)",
                     PACKED_SQLITE);
@@ -492,6 +499,23 @@ const struct bench_peer bench_sqlite = {
     .savepoint = savepoint,
     .rollback_to = rollback_to,
     .settle = settle_sqlite,
+    .read_begin = begin,
+    .read_end = commit,
+    .scan = scan,
+};
+
+static const struct bench_way mapped_ways[] = {
+    {"SQLite, mmap", BENCH_GET, get},
+};
+const struct bench_peer bench_sqlite_mapped = {
+    .name = "SQLite, mmap",
+    .describe = describe_sqlite,
+    .ways = mapped_ways,
+    .way_count = sizeof mapped_ways / sizeof *mapped_ways,
+    .open = open_sqlite_mapped,
+    .close = close_store,
+    .begin = begin,
+    .commit = commit,
     .read_begin = begin,
     .read_end = commit,
     .scan = scan,
