@@ -71,8 +71,8 @@ struct kv_block_probe {
   uint32_t regions; /* of these, that had the key's tag */
 };
 
-/* The entry at a byte of the entries, if it is this key's as far as its own bytes tell; else NONE. Who says where it
-** stands vouches for the key: of a long one only both ends are compared. */
+/* The entry at a byte of the entries, if it is this key's as far as its own bytes tell; else NONE. Who says
+** where it stands vouches for the key: of a long one only both ends are compared. */
 kv_status kv_block_get_at(const struct kv_block *block, struct kv_slice key, size_t offset,
                           enum kv_block_answer *answer, struct kv_slice *value, struct kv_err *err);
 

@@ -3,9 +3,9 @@
 ** A region is cut into pieces of 512 bytes; a bitmap at its start says which are used. What is taken is the
 ** first run of free pieces that is long enough, in the first region that has one: so sizes may be mixed, and
 ** the last regions empty themselves when less is held. `longest` bounds a region's runs from above, so that
-** one without room is not searched again and again. An empty region goes back to the system; one stays, for the
-** next block. The first one has ordinary pages as long as it is alone: a small cache takes no more than it uses.
-** Large sizes, and all where the system has no regions, are the heap's.
+** one without room is not searched again and again. An empty region goes back to the system; one stays, for
+** the next block. The first one has ordinary pages as long as it is alone: a small cache takes no more than
+** it uses. Large sizes, and all where the system has no regions, are the heap's.
 **
 ** Thread rule: any thread. Lock order: the pool's mutex takes no other. */
 #include "pool.h"

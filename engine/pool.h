@@ -1,5 +1,5 @@
-/* Memory for decoded blocks, in regions as large as a huge page. Blocks that lie spread over ordinary pages cost
-** a lookup as much for finding their pages as for reading them. Thread rule: any thread. */
+/* Memory for decoded blocks, in regions as large as a huge page. Blocks that lie spread over ordinary pages
+** cost a lookup as much for finding their pages as for reading them. Thread rule: any thread. */
 #ifndef KV_POOL_H
 #define KV_POOL_H
 

@@ -296,8 +296,8 @@ uint32_t kv_fences_find(const struct kv_fences *fences, struct kv_slice key, uin
 
 #define SIDE_BY_SIDE 16
 
-/* The last block whose prefix is <= each prefix, or 0. No step depends on a comparison but by arithmetic: nothing is
-** guessed, and the loads of all searches overlap. */
+/* The last block whose prefix is <= each prefix, or 0. No step depends on a comparison but by arithmetic:
+** nothing is guessed, and the loads of all searches overlap. */
 static void find_prefixes(const struct kv_fences *fences, const uint64_t *prefixes, size_t n,
                           uint32_t *blocks) {
   const uint64_t *found[SIDE_BY_SIDE];

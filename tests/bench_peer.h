@@ -60,6 +60,9 @@ struct bench_peer {
   /* Around reads that belong together. NULL: nothing to do. */
   void (*read_begin)(void *store);
   void (*read_end)(void *store);
+  /* A handle for the reads of another thread, from malloc: for free when that has ended them. NULL: threads
+  ** may share the store's own, for reads. */
+  void *(*share)(const void *store);
   /* Rows from the first key >= from on, at most n: sum of digests. */
   uint64_t (*scan)(void *store, struct kv_slice from, size_t n);
 };

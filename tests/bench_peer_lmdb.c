@@ -150,6 +150,15 @@ static void read_end(void *opened) {
   store->reader = NULL;
 }
 
+static void *share(const void *opened) {
+  const struct lmdb_store *store = opened;
+  struct lmdb_store *shared = calloc(1, sizeof *shared);
+  shared->env = store->env;
+  shared->table = store->table;
+  shared->hashes = store->hashes;
+  return shared;
+}
+
 /* The value's own bytes; false when the key is not there. */
 static bool find(struct lmdb_store *store, struct kv_slice key, MDB_val *value) {
   MDB_val stored = stored_key(store, key);
@@ -203,7 +212,7 @@ static uint64_t scan(void *opened, struct kv_slice from, size_t n) {
   .name = (text), .describe = describe, .ways = (lanes),                                    \
   .way_count = sizeof(lanes) / sizeof *(lanes), .open = (opening), .close = close_store,    \
   .begin = begin, .put = put, .remove = remove_key, .commit = commit, .rollback = rollback, \
-  .reads_own = true, .read_begin = read_begin, .read_end = read_end, .scan = scan
+  .reads_own = true, .read_begin = read_begin, .read_end = read_end, .share = share, .scan = scan
 
 static const struct bench_way ways[] = {
     {"LMDB", BENCH_MULTI_GET, get},

@@ -1,5 +1,5 @@
-/* Memory for decoded blocks: what is taken never overlaps, what is given back is used again, and empty regions go
-** back to the system. */
+/* Memory for decoded blocks: what is taken never overlaps, what is given back is used again, and empty
+** regions go back to the system. */
 #include "pool.h"
 
 #include <pthread.h>
