@@ -21,6 +21,8 @@
 
 /* Dead log rows that a commit deletes at the most (invariant 9). */
 #define TRIM_ROWS 4
+/* This part of the log budget may be added before any is deleted. */
+#define TRIM_SHARE 16
 
 static void txn_free(struct colfam_txn *txn, bool give_back) {
   txn->table->txn = NULL;
@@ -238,24 +240,27 @@ static int write_row(struct colfam_txn *txn, char **message) {
   return rc;
 }
 
-/* Deletes dead rows, about as many bytes as the commit adds to the log: their pages are used again for that.
-** A row too many, once, and from then on freed pages are not those that are used: where SQLite fills them
-** with zeros, all is written twice. */
+/* Deletes dead rows, about as much as the commit adds to the log, and not many more rows than it has: their
+** pages are used again for that, so the database file grows by no more than the log has had at most. A row too
+** many, once, and from then on freed pages are not those that are used: where SQLite fills them with zeros, all
+** is written twice. */
 static int trim(struct colfam_txn *txn, char **message) {
   struct colfam_table *table = txn->table;
   uint64_t flushed = kv_view_log(txn->base)->flushed_seq;
   if (txn->jobs) flushed = colfam_work_edit(txn)->flushed_seq;
   if (!table->dead_rows && !txn->jobs) return SQLITE_OK;
   bool logs = kv_batch_count(txn->batch) && !colfam_work_takes_batch(txn);
-  int64_t added = (int64_t)txn->encoded.size;
+  int64_t added = (int64_t)colfam_log_row_footprint(txn->encoded.size);
+  int64_t behind = (int64_t)(table->options.kv.memtable_bytes / TRIM_SHARE);
   int64_t trimmed = logs ? table->trimmed - added : INT64_MIN / 2;
+  uint64_t rows = TRIM_ROWS + (logs ? kv_batch_count(txn->batch) : 0);
   int rc = SQLITE_OK;
   table->dead_rows = true;
-  for (int i = 0; i < TRIM_ROWS && trimmed <= -added / 2 && table->dead_rows && rc == SQLITE_OK;
-       i++) {
+  if (behind > added / 2) behind = added / 2;
+  for (; rows && trimmed <= -behind && table->dead_rows && rc == SQLITE_OK; rows--) {
     uint64_t bytes;
     rc = colfam_catalog_trim_log(&table->catalog, flushed, &table->dead_rows, &bytes, message);
-    trimmed += (int64_t)bytes;
+    trimmed += (int64_t)colfam_log_row_footprint(bytes);
   }
   table->trimmed = logs && table->dead_rows ? trimmed : 0;
   return rc;

@@ -21,6 +21,10 @@
 
 /* Bytes of a log row beside its batch, at most. */
 #define LOG_ROW_OVERHEAD 64
+/* SQLite's default size */
+#define PAGE_BYTES 4096
+/* Of twice the log budget, by which the database file may grow, this part of one is for other shadow tables. */
+#define MANIFEST_SHARE 8
 
 int colfam_work_error(struct colfam_txn *txn, kv_status status, const struct kv_err *err,
                       char **message) {
@@ -395,9 +399,22 @@ static bool thread_keeps_up(const struct colfam_txn *txn) {
   return colfam_worker_threads() > 0 && !has_many_runs(txn->base);
 }
 
+uint64_t colfam_log_row_footprint(uint64_t bytes) {
+  uint64_t row = bytes + LOG_ROW_OVERHEAD;
+  return row + (row < PAGE_BYTES / 2 ? row * row / PAGE_BYTES : PAGE_BYTES / 2);
+}
+
+/* What the log will take of the database file with `batch` more bytes, as if all its rows were alike. */
+static uint64_t log_footprint(const struct colfam_txn *txn, uint64_t batch) {
+  const struct kv_log_state *log = kv_view_log(txn->base);
+  uint64_t rows = log->last_seq - log->flushed_seq + 1;
+  return rows * colfam_log_row_footprint((kv_view_log_bytes(txn->base) + batch) / rows);
+}
+
 static struct due due_work(const struct colfam_txn *txn) {
   uint64_t budget = txn->table->options.kv.memtable_bytes;
-  uint64_t bytes = kv_view_log_bytes(txn->base) + kv_batch_data_bytes(txn->batch);
+  uint64_t batch = kv_batch_data_bytes(txn->batch);
+  uint64_t bytes = kv_view_log_bytes(txn->base) + batch;
   struct kv_work work = kv_view_work(txn->base);
   bool writes = kv_batch_count(txn->batch) > 0;
   struct due due = {.kind = KV_JOB_FLUSH};
@@ -406,7 +423,7 @@ static struct due due_work(const struct colfam_txn *txn) {
     due.with_batch = writes && txn->jobs->takes_batch;
     due.job = txn->jobs->takes_batch && !colfam_work_takes_batch(txn);
   } else if (writes && !is_crowded(bytes, budget)) {
-    due.with_batch = bytes >= 2 * budget;
+    due.with_batch = log_footprint(txn, batch) >= 2 * budget - budget / MANIFEST_SHARE;
     due.job = due.with_batch || work.flush;
     if (!due.with_batch && work.merge && has_many_runs(txn->base))
       due = (struct due){true, false, KV_JOB_MERGE};

@@ -153,6 +153,57 @@ START_TEST(idle_table_beside_a_busy_one) {
 }
 END_TEST
 
+static sqlite3_int64 database_bytes(void) {
+  return sql_int(db, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size");
+}
+
+/* What a commit writes at most, bytes of rows: small ones, as much as the log may have, and what goes straight
+** into files; 0: for a time one, then the other. */
+static const struct {
+  const char *journal;
+  int most_bytes;
+} loads[] = {{"wal", 4096},    {"wal", BUDGET},    {"wal", 4 * BUDGET},    {"wal", 0},
+             {"delete", 4096}, {"delete", BUDGET}, {"delete", 4 * BUDGET}, {"delete", 0}};
+
+/* Puts, overwrites and deletes of random keys in commits of any size up to the load's. */
+static void commit_mixed(struct harness_random *rnd, int most_bytes) {
+  int rows = 1 + (int)harness_below(rnd, (uint64_t)most_bytes / (VALUE_BYTES + 10));
+  int from = (int)harness_below(rnd, 1000000);
+  if (harness_below(rnd, 4) == 0)
+    sql_okf(db, "DELETE FROM t WHERE k IN (SELECT k FROM t WHERE k > %d LIMIT %d)", from, rows);
+  else
+    sql_okf(db,
+            "INSERT OR REPLACE INTO t WITH RECURSIVE n(i) AS (SELECT %d UNION ALL SELECT i + 1 FROM"
+            " n LIMIT %d) SELECT (i * 48271) %% 1000003, randomblob(%d) FROM n",
+            from, rows, VALUE_BYTES);
+}
+
+/* The database file has the log and the manifest. */
+START_TEST(the_database_file_grows_by_twice_the_log_budget) {
+  struct harness_random rnd;
+  harness_seed(&rnd, harness_seed_env(8));
+  sql_okf(db, "PRAGMA journal_mode = %s", loads[_i].journal);
+  sqlite3_int64 before = database_bytes(), growth = 0, written = 0, log = 0;
+  int commits = 0;
+  for (; written < 60 * BUDGET; commits++) {
+    int most = loads[_i].most_bytes, turn = commits % 640;
+    commit_mixed(&rnd, most ? most : turn < 600 ? 1024 : turn < 620 ? BUDGET : BUDGET / 8);
+    sqlite3_int64 bytes =
+        sql_int(db, "SELECT log_bytes FROM colfam_families WHERE table_name = 't'");
+    if (bytes > log) log = bytes;
+    sqlite3_int64 now = database_bytes() - before;
+    if (now > growth) growth = now;
+    written = sql_int(db, "SELECT sum(value) FROM colfam_stats WHERE name IN ('log_bytes',"
+                          " 'flush_bytes')");
+  }
+  printf("footprint: %s, %d commits of up to %d bytes: the database file grew by %.2f log budgets, "
+         "the log had %.2f\n",
+         loads[_i].journal, commits, loads[_i].most_bytes, (double)growth / BUDGET,
+         (double)log / BUDGET);
+  ck_assert_msg(growth <= 2 * BUDGET, "%.2f log budgets", (double)growth / BUDGET);
+}
+END_TEST
+
 static void add(Suite *suite, const char *name, void (*open)(void)) {
   TCase *tc = tcase_create(name);
   tcase_add_checked_fixture(tc, open, close_db);
@@ -160,6 +211,7 @@ static void add(Suite *suite, const char *name, void (*open)(void)) {
   tcase_add_test(tc, many_times_the_budget_takes_bounded_memory);
   tcase_add_test(tc, one_transaction_of_many_batches_takes_bounded_memory);
   tcase_add_test(tc, idle_table_beside_a_busy_one);
+  tcase_add_loop_test(tc, the_database_file_grows_by_twice_the_log_budget, 0, 8);
   suite_add_tcase(suite, tc);
 }
 
