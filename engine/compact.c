@@ -592,6 +592,7 @@ kv_status kv_job_step(struct kv_job *job, bool *done, struct kv_err *err) {
   switch (job->phase) {
     case PHASE_OPEN:
       status = begin_merge(job, err);
+      if (status == KV_OK) status = merge_step(job, err);
       break;
     case PHASE_MERGE:
       status = merge_step(job, err);

@@ -180,7 +180,7 @@ kv_status kv_decompress(struct kv_slice packed, const struct kv_unpacking *unpac
 ** Most of what it saves comes from coding single bytes (on by LITERALS_CODED: zstd leaves it out at negative
 ** levels), which takes a quarter of the time of looking for what was there before as level 1 does. */
 
-#define PACK_LEVEL (-7)
+#define PACK_LEVEL (-100)
 #define LITERALS_CODED 1
 
 static ZSTD_CCtx *take_packer(void) {

@@ -190,18 +190,26 @@ static void prove_by_checkpoint(struct colfam_removal *removal, int log_frames, 
   removal->proved = done_frames >= removal->wal_frames || log_frames < removal->wal_frames;
 }
 
+static bool waits_for_proof(const struct colfam_removal *removal) {
+  return !removal->proved && removal->unnamed;
+}
+
+/* What is proved may be held by a view for long: it costs no checkpoint. */
 static void prove(struct colfam_table *table, struct colfam_removal *list) {
   int log_frames = -1, done_frames = -1;
   bool synced = false;
   enum proof proof = (enum proof)table->proof;
+  struct colfam_removal *first = list;
+  while (first && !waits_for_proof(first)) first = first->next;
+  if (!first) return;
   if (proof == PROOF_WAL &&
       sqlite3_wal_checkpoint_v2(table->conn->db, table->catalog.database, SQLITE_CHECKPOINT_PASSIVE,
                                 &log_frames, &done_frames) != SQLITE_OK)
     log_frames = -1;
   if (proof == PROOF_NONE) return;
   if (proof == PROOF_DIRECTORY) synced = sync_database_dir(table);
-  for (struct colfam_removal *removal = list; removal; removal = removal->next) {
-    if (removal->proved || !removal->unnamed) continue;
+  for (struct colfam_removal *removal = first; removal; removal = removal->next) {
+    if (!waits_for_proof(removal)) continue;
     removal->left = true;
     if (proof == PROOF_WAL)
       prove_by_checkpoint(removal, log_frames, done_frames);
