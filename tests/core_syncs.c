@@ -1,5 +1,5 @@
 /* The system calls that make a flush durable, in their order: the table file, its directory and the entry of
-** that one are synced before the commit that names the file touches the database or its log. Also in a
+** that one are synced before the commit that names the file touches the database or its log; and a removal that waits for a view only makes none. Also in a
 ** directory that is made anew after a DROP or after somebody has removed it. This program's fsync and
 ** fdatasync stand before those of the C library, for SQLite too, and note what they are called with. */
 #include <limits.h>
@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "harness_api.h"
 #include "harness_files.h"
 #include "harness_sql.h"
 
@@ -85,10 +86,35 @@ START_TEST(file_directory_and_entry_before_the_commit) {
 }
 END_TEST
 
+/* A result keeps a file whose drop is proved long ago: commits that change nothing of that make no checkpoint,
+** which would be two syncs each. */
+START_TEST(a_file_that_is_only_held_costs_no_syncs) {
+  const struct colfam_value key = integer(1);
+  const struct colfam_request asked = request("t", &key, 1, 1);
+  struct colfam_result *result = NULL;
+  open_db("wal");
+  sql_ok(db, "PRAGMA synchronous = normal");
+  const struct colfam_api *api = api_of(db);
+  sql_ok(db, "INSERT INTO t VALUES(1, 'x'); INSERT INTO t(t) VALUES('flush')");
+  ck_assert_int_eq(api->multi_get(api, &asked, 1, &result, NULL), SQLITE_OK);
+  sql_ok(db, "INSERT INTO t VALUES(2, 'y'); INSERT INTO t(t) VALUES('compact');"
+             "INSERT INTO t VALUES(3, 'z'); INSERT INTO t VALUES(4, 'z')");
+  ck_assert_int_eq(files_on_disk(sql_path("syncs.db")), 2);
+  trace_size = 0;
+  for (int i = 5; i < 20; i++) sql_okf(db, "INSERT INTO t VALUES(%d, 'z')", i);
+  ck_assert_uint_eq(trace_size, 0);
+  api->free_result(result);
+  sql_ok(db, "INSERT INTO t VALUES(20, 'z')");
+  files_agree(db, "t");
+  sql_close(db);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("core_syncs");
   TCase *tc = tcase_create("syncs");
   tcase_add_loop_test(tc, file_directory_and_entry_before_the_commit, 0, 4);
+  tcase_add_test(tc, a_file_that_is_only_held_costs_no_syncs);
   suite_add_tcase(suite, tc);
   return harness_run(suite);
 }
