@@ -8,7 +8,7 @@
 #include "bench_peer.h"
 #include "bench_peer_sql.h"
 
-#define OPERATIONS 10000
+static uint64_t operations; /* of a transaction, and rows of the small store */
 #define LANES 9
 
 /* How a lane knows the number of rows. */
@@ -49,7 +49,7 @@ static struct counter counters[LANES] = {
 };
 static const struct bench_shape shape = {16, 100};
 
-/* One loop over OPERATIONS keys. */
+/* One loop over the keys of a transaction. */
 struct loop {
   const char *name;
   void (*operate)(struct counter *counter, struct kv_slice key, int64_t *rows);
@@ -101,8 +101,8 @@ static void merge(struct counter *counter, struct kv_slice key, int64_t *rows) {
 
 /* The i-th key of a round: the first `rate` percent are of the store's rows. */
 static uint64_t row_of(const struct loop *loop, size_t round, size_t i) {
-  if (i * 100 < (size_t)loop->rate * OPERATIONS) return (i + round * OPERATIONS) % loop->base;
-  return loop->base + round * OPERATIONS + i;
+  if (i * 100 < (size_t)loop->rate * operations) return (i + round * operations) % loop->base;
+  return loop->base + round * operations + i;
 }
 
 static uint64_t run_loop(struct bench_lane *lane, size_t round) {
@@ -114,7 +114,7 @@ static uint64_t run_loop(struct bench_lane *lane, size_t round) {
   if (!counter->peer->reads_own && counter->peer->read_begin) {
     counter->peer->read_begin(counter->store.handle);
   }
-  for (size_t i = 0; i < OPERATIONS; i++) {
+  for (size_t i = 0; i < operations; i++) {
     bench_fill_key(&shape, row_of(loop, round, i), key);
     loop->operate(counter, kv_slice_of(key, sizeof key), &rows);
   }
@@ -123,8 +123,8 @@ static uint64_t run_loop(struct bench_lane *lane, size_t round) {
 }
 
 static int64_t expected_rows(const struct loop *loop) {
-  int64_t there = (int64_t)OPERATIONS * loop->rate / 100;
-  return (int64_t)loop->base + (loop->adds ? OPERATIONS - there : -there);
+  int64_t there = (int64_t)operations * loop->rate / 100;
+  return (int64_t)loop->base + (loop->adds ? (int64_t)operations - there : -there);
 }
 
 static void need_count(struct counter *counter, int64_t rows) {
@@ -144,7 +144,7 @@ static void restore(struct bench_lane *lane, size_t round) {
   uint8_t key[16];
   need_count(counter, expected_rows(loop));
   counter->peer->begin(counter->store.handle);
-  for (size_t i = 0; i < OPERATIONS; i++) {
+  for (size_t i = 0; i < operations; i++) {
     uint64_t row = row_of(loop, round, i);
     bench_fill_key(&shape, row, key);
     struct kv_slice slice = kv_slice_of(key, sizeof key);
@@ -158,7 +158,7 @@ static void restore(struct bench_lane *lane, size_t round) {
 
 /* Whether the rows are in files: then a key that is there costs a look. */
 static bool looks_in_files(const struct loop *loop) {
-  return loop->base > OPERATIONS && loop->rate > 0;
+  return loop->base > operations && loop->rate > 0;
 }
 
 static void set_goals(struct bench_case *table, const struct loop *loop) {
@@ -166,7 +166,7 @@ static void set_goals(struct bench_case *table, const struct loop *loop) {
     bench_goal(table, "colfam OR REPLACE", 1.1, "colfam OR REPLACE, not counted");
     bench_goal(table, "colfam INSERT", 1.1, "colfam INSERT, not counted");
   }
-  if (loop->base > OPERATIONS) return;
+  if (loop->base > operations) return;
   bench_goal(table, "colfam OR REPLACE", 1 / 3.0, "RocksDB, get first");
   bench_goal(table, "colfam INSERT", 1 / 3.0, "RocksDB, get first");
 }
@@ -198,7 +198,7 @@ static void compare(const struct loop *loop) {
     bench_add(&table, counters[i].name, run_loop, &counters[i], loop)->after = restore;
   }
   set_goals(&table, loop);
-  bench_time(&table, rounds, OPERATIONS, NULL);
+  bench_time(&table, rounds, (double)operations, NULL);
   bench_print(&table);
   if (looks_in_files(loop)) print_added(&table, loop);
 }
@@ -314,7 +314,7 @@ static void open_all(uint64_t base) {
                                 .replaces = !counters[i].plain_insert,
                                 .option = counters[i].option};
     bench_open(&counters[i].store, counters[i].peer, &setup);
-    bench_load(&counters[i].store, 0, base, OPERATIONS);
+    bench_load(&counters[i].store, 0, base, operations);
     bench_settle(&counters[i].store);
   }
 }
@@ -332,12 +332,13 @@ static void print_settings(void) {
 int main(void) {
   static const unsigned rates[] = {50, 100, 0, 10};
   size_t rate_count = bench_by_scale(1, 4, 4);
-  static const struct loop loops[] = {
-      {"put", put, true, OPERATIONS, 0},
-      {"delete", erase, false, OPERATIONS, 0},
-      {"merge", merge, true, OPERATIONS, 0},
+  operations = bench_by_scale(1000, 10000, 10000);
+  const struct loop loops[] = {
+      {"put", put, true, operations, 0},
+      {"delete", erase, false, operations, 0},
+      {"merge", merge, true, operations, 0},
   };
-  open_all(OPERATIONS);
+  open_all(operations);
   print_settings();
   for (size_t i = 0; i < sizeof loops / sizeof *loops; i++) {
     for (size_t rate = 0; rate < rate_count; rate++) {
@@ -348,12 +349,12 @@ int main(void) {
   }
   for (size_t rate = 0; rate < rate_count; rate++) {
     if (rates[rate] == 0) continue;
-    compare_evictions(&(struct loop){"evict", NULL, false, OPERATIONS, rates[rate]});
+    compare_evictions(&(struct loop){"evict", NULL, false, operations, rates[rate]});
   }
   close_all();
 
   /* Where the rows are in files. */
-  uint64_t base = bench_by_scale(20000, 200000, 1000000);
+  uint64_t base = bench_by_scale(3000, 200000, 1000000);
   open_all(base);
   compare(&(struct loop){"put", put, true, base, 0});
   compare(&(struct loop){"put", put, true, base, 100});

@@ -5,7 +5,6 @@
 #include "bench_peer.h"
 
 #define STORES 6
-#define KEYS_A_ROUND 2000
 
 static const struct bench_peer *const peers[STORES] = {
     &bench_rocksdb, &bench_lmdb, &bench_leveldb, &bench_sqlite, &bench_floor, &bench_colfam_engine,
@@ -69,7 +68,7 @@ static void compare(const struct data *data, size_t batch, bool present) {
   struct bench_asked asked;
   struct bench_case table;
   uint64_t expected[BENCH_ROUNDS_MAX];
-  size_t batches = KEYS_A_ROUND / batch ? KEYS_A_ROUND / batch : 1;
+  size_t keys = bench_by_scale(200, 2000, 2000), batches = keys > batch ? keys / batch : 1;
   bench_asked_init(&asked, &data->shape, present ? 0 : data->rows, data->rows, rounds + 1, batches,
                    batch);
   for (size_t i = 0; i <= rounds; i++) {
@@ -139,13 +138,13 @@ int main(void) {
   for (size_t i = 0; i <= last; i++) {
     struct data data = cases[i];
     bool heavy = data.shape.value_bytes > 16384;
-    data.rows = bench_by_scale(heavy ? 200 : 2000, heavy ? 2000 : data.rows, data.rows);
+    data.rows = bench_by_scale(heavy ? 100 : 1000, heavy ? 2000 : data.rows, data.rows);
     run(&data, i == 0 || i == last);
   }
-  struct data many = {{16, 100}, bench_by_scale(20000, 300000, 1000000)};
+  struct data many = {{16, 100}, bench_by_scale(5000, 300000, 1000000)};
   run(&many, true);
   compare_cold(&many, true);
-  struct data few = {{16, 100}, 10000};
+  struct data few = {{16, 100}, bench_by_scale(1000, 10000, 10000)};
   compare_cold(&few, false);
   return 0;
 }
