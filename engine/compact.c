@@ -37,7 +37,7 @@
 #define STEP_BYTES_DEFAULT (1u << 20)
 #define FAST_LEVEL 1 /* of compression */
 #define FILTER_BITS_MAX 20
-#define YOUNG_FILTER_BITS 6 /* more than the option says, in runs above the oldest */
+#define YOUNG_FILTER_BITS 10 /* more than the option says, in runs above the oldest */
 #define DICTIONARY_BYTES ((size_t)16 << 10)
 #define VALUE_BLOCK_BYTES ((uint32_t)4096) /* a value is mostly read alone */
 

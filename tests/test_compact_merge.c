@@ -327,12 +327,12 @@ START_TEST(younger_runs_have_more_filter_bits) {
   flush_rows("a", 0, 100, "the first");
   ck_assert_uint_eq(filter_bits_of_run(0), 10);
   flush_rows("a", 5, 7, "over");
-  ck_assert_uint_eq(filter_bits_of_run(0), 16);
+  ck_assert_uint_eq(filter_bits_of_run(0), 20);
   flush_rows("a", 50, 70, "over");
   merge((struct kv_pick){KV_PICK_TIER, 0, 2});
-  ck_assert_uint_eq(filter_bits_of_run(0), 16);
+  ck_assert_uint_eq(filter_bits_of_run(0), 20);
   merge(all_down());
-  ck_assert_uint_eq(filter_bits_of_run(0), 16);
+  ck_assert_uint_eq(filter_bits_of_run(0), 20);
   merge((struct kv_pick){KV_PICK_PUSH, 0, 1});
   ck_assert_uint_eq(filter_bits_of_run(0), 10);
   set_filter_bits(18);
