@@ -20,6 +20,7 @@
 
 #include "apart.h"
 #include "code.h"
+#include "hash.h"
 #include "mem.h"
 
 #define RESTART_INTERVAL 16
@@ -47,6 +48,7 @@ void kv_block_builder_init(struct kv_block_builder *builder) {
   kv_buf_init(&builder->hashes);
   kv_buf_init(&builder->last_key);
   builder->comparator = NULL;
+  builder->leaves_index = false;
   builder->count = 0;
   builder->region_start = 0;
   builder->region_entries = 0;
@@ -87,6 +89,12 @@ static uint8_t tag_of(uint64_t hash) {
   return (uint8_t)(hash >> 32);
 }
 
+/* What the index says of a key. */
+static void append_info(struct kv_buf *infos, uint64_t hash, uint32_t restart) {
+  kv_buf_append_u32(infos, (uint32_t)hash);
+  kv_buf_append_u32(infos, (uint32_t)tag_of(hash) << 8 | (restart & 0xff));
+}
+
 /* Whether the entry that would share `shared` bytes begins a region. By bytes only as long as the hash index
 ** is not at risk. */
 static bool begins_region(const struct kv_block_builder *builder, size_t shared) {
@@ -121,8 +129,7 @@ static kv_status add_entry(struct kv_block_builder *builder, struct kv_slice key
     kv_buf_append_u32(&builder->restarts, (uint32_t)builder->bytes.size);
   }
   uint32_t restart = (uint32_t)(builder->restarts.size / 4 - 1);
-  kv_buf_append_u32(&builder->hashes, (uint32_t)hash);
-  kv_buf_append_u32(&builder->hashes, (uint32_t)tag_of(hash) << 8 | (restart & 0xff));
+  append_info(&builder->hashes, hash, restart);
   kv_buf_append_varint(&builder->bytes, shared);
   kv_buf_append_varint(&builder->bytes, key.size - shared);
   kv_buf_append_varint(&builder->bytes, (uint64_t)value.size << 2 | kind);
@@ -155,10 +162,10 @@ size_t kv_block_builder_size(const struct kv_block_builder *builder) {
          TAIL_BYTES;
 }
 
-static void fill_slots(const struct kv_block_builder *builder, uint8_t *slots, uint32_t count) {
+static void fill_slots(const struct kv_buf *infos, uint8_t *slots, uint32_t count) {
+  const uint8_t *end = infos->data + infos->size;
   memset(slots, 0xff, (size_t)count * SLOT_BYTES);
-  for (uint32_t i = 0; i < builder->count; i++) {
-    const uint8_t *info = builder->hashes.data + (size_t)i * KEY_INFO_BYTES;
+  for (const uint8_t *info = infos->data; info < end; info += KEY_INFO_BYTES) {
     uint32_t slot = slot_of(kv_get_u32(info), count);
     while (kv_get_u16(slots + (size_t)slot * SLOT_BYTES) != SLOT_EMPTY)
       slot = slot_after(slot, count);
@@ -170,11 +177,11 @@ kv_status kv_block_builder_finish(struct kv_block_builder *builder, struct kv_sl
                                   struct kv_err *err) {
   if (!builder->count) return kv_fail(err, KV_MISUSE, "block: no entries");
   uint32_t restart_count = (uint32_t)(builder->restarts.size / 4);
-  uint32_t slot_count = slot_count_for(restart_count, builder->count);
+  uint32_t slot_count = builder->leaves_index ? 0 : slot_count_for(restart_count, builder->count);
   kv_buf_append(&builder->bytes, builder->restarts.data, builder->restarts.size);
   if (slot_count) {
     uint8_t *slots = kv_buf_extend(&builder->bytes, (size_t)slot_count * SLOT_BYTES);
-    if (slots) fill_slots(builder, slots, slot_count);
+    if (slots) fill_slots(&builder->hashes, slots, slot_count);
   }
   kv_buf_append_u32(&builder->bytes, restart_count);
   kv_buf_append_u32(&builder->bytes, slot_count ? slot_count | INDEX_TAGGED : 0);
@@ -237,6 +244,43 @@ kv_status kv_block_check_index(const struct kv_block *block, struct kv_err *err)
   for (uint32_t i = 0; i < block->slot_count && !status; i++)
     status = read_slot(block, i, &value, err);
   return status;
+}
+
+bool kv_block_wants_index(const struct kv_block *block) {
+  return block->index == 0 && block->restart_count <= HASH_RESTARTS_MAX;
+}
+
+kv_status kv_block_list_keys(const struct kv_block *block, struct kv_buf *infos,
+                             struct kv_err *err) {
+  struct kv_block_cursor cursor;
+  kv_block_cursor_init(&cursor);
+  kv_block_cursor_set(&cursor, block);
+  kv_status status = kv_block_cursor_first(&cursor, err);
+  while (!status && cursor.valid) {
+    append_info(infos, kv_hash_key(kv_buf_slice(&cursor.key)), cursor.restart);
+    status = kv_block_cursor_next(&cursor, err);
+  }
+  kv_block_cursor_release(&cursor);
+  return status || !infos->status ? status : kv_fail_nomem(err);
+}
+
+static uint32_t slots_of_infos(const struct kv_block *block, const struct kv_buf *infos) {
+  return slot_count_for(block->restart_count, (uint32_t)(infos->size / KEY_INFO_BYTES));
+}
+
+size_t kv_block_indexed_size(const struct kv_block *block, const struct kv_buf *infos) {
+  return block->entries.size + (size_t)block->restart_count * 4 +
+         (size_t)slots_of_infos(block, infos) * SLOT_BYTES + TAIL_BYTES;
+}
+
+void kv_block_put_index(const struct kv_block *block, const struct kv_buf *infos, uint8_t *into) {
+  size_t before = block->entries.size + (size_t)block->restart_count * 4;
+  uint32_t count = slots_of_infos(block, infos);
+  uint8_t *slots = into + before, *tail = slots + (size_t)count * SLOT_BYTES;
+  memcpy(into, block->entries.data, before);
+  fill_slots(infos, slots, count);
+  kv_put_u32(tail, block->restart_count);
+  kv_put_u32(tail + 4, count | INDEX_TAGGED);
 }
 
 struct entry {

@@ -15,6 +15,7 @@
 
 struct kv_block_builder {
   const struct kv_comparator *comparator; /* set after init; NULL: bytewise */
+  bool leaves_index;                      /* set after init: readers are to make it */
   struct kv_buf bytes;
   struct kv_buf restarts; /* u32 offsets */
   struct kv_buf hashes;   /* u32 hash and u32 slot of every key, for the index */
@@ -33,7 +34,7 @@ kv_status kv_block_builder_add(struct kv_block_builder *builder, struct kv_slice
 /* The same with a reference (apart.h) in the value's place. */
 kv_status kv_block_builder_add_apart(struct kv_block_builder *builder, struct kv_slice key,
                                      uint64_t hash, struct kv_slice reference, struct kv_err *err);
-/* Bytes that finish would give now. */
+/* Bytes that finish would give now, with the index. */
 size_t kv_block_builder_size(const struct kv_block_builder *builder);
 /* Appends restarts and index; the block is borrowed until reset. */
 kv_status kv_block_builder_finish(struct kv_block_builder *builder, struct kv_slice *block,
@@ -55,6 +56,14 @@ kv_status kv_block_init(struct kv_block *block, struct kv_slice bytes, struct kv
 ** theirs is touched for that. */
 uint64_t kv_block_shape(const struct kv_block *block);
 struct kv_block kv_block_of_shape(struct kv_slice bytes, uint64_t shape);
+
+/* A block without a hash index gets one: its keys are listed, and a copy of it, of kv_block_indexed_size bytes,
+** is written `into`. KV_CORRUPT, KV_NOMEM. */
+bool kv_block_wants_index(const struct kv_block *block);
+kv_status kv_block_list_keys(const struct kv_block *block, struct kv_buf *infos,
+                             struct kv_err *err);
+size_t kv_block_indexed_size(const struct kv_block *block, const struct kv_buf *infos);
+void kv_block_put_index(const struct kv_block *block, const struct kv_buf *infos, uint8_t *into);
 
 /* That the hash index names restarts only, as lookups of absent keys rely on; for kv_table_verify. */
 kv_status kv_block_check_index(const struct kv_block *block, struct kv_err *err);

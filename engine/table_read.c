@@ -379,6 +379,31 @@ static kv_status decode_for_cache(const struct kv_table *table, uint32_t block, 
   return status;
 }
 
+/* Gives a block without a hash index one. Of one that turns out to be damaged lookups will say so. */
+static kv_status add_index(const struct kv_table *table, struct kv_cache_content *content,
+                           struct kv_block *parsed, struct kv_err *err) {
+  struct kv_buf infos;
+  kv_buf_init(&infos);
+  kv_status status = kv_block_list_keys(parsed, &infos, err);
+  size_t size = kv_block_indexed_size(parsed, &infos);
+  uint8_t *bytes = status ? NULL : kv_cache_alloc(table->cache, size);
+  if (!status && !bytes) status = kv_fail_nomem(err);
+  if (bytes) {
+    kv_block_put_index(parsed, &infos, bytes);
+    kv_cache_free(table->cache, content->bytes, content->size);
+    content->bytes = bytes;
+    content->size = size;
+    status = kv_block_init(parsed, kv_slice_of(bytes, size), err);
+  }
+  kv_buf_release(&infos);
+  return status == KV_CORRUPT ? KV_OK : status;
+}
+
+/* Values are looked up by place. */
+static bool wants_index(const struct kv_table *table, const struct kv_block *parsed) {
+  return !table->parts.properties.holds_values && kv_block_wants_index(parsed);
+}
+
 kv_status kv_table_adopt(const struct kv_table *table, uint32_t block, uint8_t *stored,
                          struct kv_cache_entry **entry, struct kv_err *err) {
   struct kv_cache_content content;
@@ -386,6 +411,7 @@ kv_status kv_table_adopt(const struct kv_table *table, uint32_t block, uint8_t *
   kv_status status = decode_for_cache(table, block, stored, &content, err);
   if (status) return status;
   status = kv_table_parse(table, block, kv_slice_of(content.bytes, content.size), &parsed, err);
+  if (!status && wants_index(table, &parsed)) status = add_index(table, &content, &parsed, err);
   if (!status) {
     content.note = kv_block_shape(&parsed);
     status = kv_cache_insert(table->cache, table->owner, block, &content, entry, err);

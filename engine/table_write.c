@@ -154,6 +154,7 @@ static void init_writer(struct kv_table_writer *writer, const struct kv_table_co
   memcpy(writer->place.uuid, config->uuid, sizeof writer->place.uuid);
   kv_block_builder_init(&writer->block);
   writer->block.comparator = config->comparator;
+  writer->block.leaves_index = config->compression_level > 0;
   kv_fence_builder_init(&writer->fences);
   struct kv_buf *bufs[] = {&writer->path,      &writer->first_key, &writer->smallest,
                            &writer->largest,   &writer->hashes,    &writer->out,
