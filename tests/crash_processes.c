@@ -1,7 +1,7 @@
 /* Several processes on one bank (harness_bank.h): four write, flush and compact, two read, in
 ** journal modes WAL and DELETE. In the first run all end by themselves; in the second some die by
 ** SIGKILL, which a timer of processor time sends, so that they are at work when they die, and
-** others take over from them. Afterwards both tables have the same rows, nothing deleted is back,
+** others take over from them. Half of the processes spill what they write at a time. Afterwards both tables have the same rows, nothing deleted is back,
 ** colfam_check finds nothing and no file that the manifest names is missing. Files that a killed
 ** process left behind lie about until the sweep; without kills in DELETE mode there are none. In the third
 ** every process dies soon, 200 in all, with the thread and without: one writer later no such file is left. */
@@ -38,6 +38,7 @@ struct shared {
   struct bank bank;
   atomic_int rounds[PROCESSES]; /* done, by the processes of a place one after the other */
   atomic_int rounds_max;
+  atomic_int spills; /* of those that have not died */
   int die_by_us;
 };
 
@@ -51,7 +52,19 @@ struct scene {
 
 /* ---- The children. They fork from a process that has no connection open. */
 
+/* More than a batch may have, where that is little: it becomes private files. */
+static void write_much(struct bank_worker *worker) {
+  bool undone = harness_below(&worker->random, 4) == 0;
+  sql_okf(
+      worker->db,
+      "BEGIN IMMEDIATE; UPDATE plain SET note = note || ''; UPDATE family SET note = note || '';"
+      " SAVEPOINT s; DELETE FROM family; ROLLBACK TO s; UPDATE family SET amount = amount + 0;"
+      " %s",
+      undone ? "ROLLBACK" : "COMMIT");
+}
+
 static void write_round(struct bank_worker *worker) {
+  if (harness_below(&worker->random, 8) == 0) write_much(worker);
   bank_write(worker);
   uint64_t what = harness_below(&worker->random, 12);
   if (what == 0) sql_ok(worker->db, "INSERT INTO family(family) VALUES('flush')");
@@ -81,6 +94,8 @@ static void child_main(struct shared *shared, int place, uint64_t seed, bool die
   harness_seed(&worker.random, seed);
   if (dies) die_after(1 + (suseconds_t)harness_below(&worker.random, (uint64_t)shared->die_by_us));
   bank_open(&worker);
+  if (harness_below(&worker.random, 2))
+    sql_ok(worker.db, "SELECT colfam_config('batch_bytes', 4096)");
   while (atomic_fetch_add(&shared->rounds[place], 1) < atomic_load(&shared->rounds_max)) {
     if (place < WRITERS)
       write_round(&worker);
@@ -88,6 +103,9 @@ static void child_main(struct shared *shared, int place, uint64_t seed, bool die
       read_round(&worker);
     if (harness_below(&worker.random, 12) == 0) bank_reopen(&worker);
   }
+  sqlite3_int64 spills =
+      sql_int(worker.db, "SELECT sum(value) FROM colfam_stats WHERE name = 'spills'");
+  atomic_fetch_add(&shared->spills, (int)spills);
   sql_close(worker.db);
   _exit(0);
 }
@@ -153,8 +171,10 @@ static void run(const char *journal, int kills) {
   sqlite3_int64 named = sql_int(db, "SELECT count(*) FROM family_cffile");
   sql_close(db);
   int there = files_on_disk(shared->bank.path);
-  printf("processes, %s: seed %llu, %d killed, %d files without a name\n", journal,
-         (unsigned long long)seed, scene.killed, there - (int)named);
+  printf("processes, %s: seed %llu, %d killed, %d batches spilled, %d files without a name\n",
+         journal, (unsigned long long)seed, scene.killed, atomic_load(&shared->spills),
+         there - (int)named);
+  if (!kills) ck_assert_int_gt(atomic_load(&shared->spills), 10);
   if (!kills && strcmp(journal, "delete") == 0) ck_assert_int_eq(there, named);
   munmap(shared, sizeof *shared);
 }

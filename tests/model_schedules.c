@@ -427,11 +427,11 @@ static void comer_and_goer(void *context) {
 /* ---- One schedule */
 
 /* Settings of a process: what the last schedule has left in its cache would move this one. */
-static void set_process(const struct actor *actor, int threads) {
+static void set_process(const struct actor *actor, int threads, bool spills) {
   char *sql =
       sqlite3_mprintf("SELECT colfam_config('cache_bytes', 0), colfam_config('threads', %d),"
-                      " colfam_config('cache_bytes', 1000000)",
-                      threads);
+                      " colfam_config('cache_bytes', 1000000), colfam_config('batch_bytes', %d)",
+                      threads, spills ? 4096 : 67108864);
   must(actor, sql);
   sqlite3_free(sql);
 }
@@ -440,7 +440,8 @@ static void set_up(struct schedule *schedule, struct harness_random *random) {
   for (int copy = 0; copy < COPIES; copy++) {
     struct actor actor = {schedule, copy, NULL, {1}};
     open_connection(&actor);
-    set_process(&actor, (int)harness_below(random, 2));
+    int threads = (int)harness_below(random, 2);
+    set_process(&actor, threads, harness_below(random, 2) == 0);
     if (copy == 0 && strcmp(schedule->journal, "wal") == 0)
       must(&actor, "PRAGMA journal_mode = wal");
     if (copy == 0)
@@ -496,7 +497,7 @@ static void cut_power(struct schedule *schedule, const struct disk *disk, size_t
 static void tear_down(struct schedule *schedule, const struct disk *disk) {
   struct actor actor = {schedule, 0, NULL, {1}};
   open_connection(&actor);
-  set_process(&actor, 0);
+  set_process(&actor, 0, false);
   check_sound(&actor);
   must(&actor, "DROP TABLE IF EXISTS x"); /* whose maker was killed */
   for (int i = 0; i < 3; i++)
