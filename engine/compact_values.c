@@ -6,6 +6,7 @@
 void kv_value_plan_release(struct kv_value_plan *plan) {
   kv_value_uses_release(&plan->inputs);
   kv_value_uses_release(&plan->others);
+  kv_free(plan->looked_at);
   kv_free(plan->rewritten);
   *plan = (struct kv_value_plan){0};
 }
@@ -28,8 +29,25 @@ static kv_status add_inputs(struct kv_value_plan *plan, const struct kv_plan *in
   return status;
 }
 
-static bool is_looked_at(const struct kv_value_plan *plan, struct kv_sst *values) {
-  return plan->all || kv_value_uses_find(&plan->inputs, kv_sst_info(values)->id);
+/* Those that inputs refer to, and those that lie where inputs do: of two merges at a time, which have taken
+** the last references, neither knew it. */
+static bool is_of_interest(const struct kv_value_plan *plan, const struct kv_plan *inputs,
+                           struct kv_sst *values) {
+  const struct kv_file_info *info = kv_sst_info(values);
+  if (plan->all || kv_value_uses_find(&plan->inputs, info->id)) return true;
+  struct kv_slice smallest = kv_buf_slice(&info->smallest), largest = kv_buf_slice(&info->largest);
+  for (size_t i = 0; i < inputs->count; i++)
+    if (kv_run_overlap(&inputs->parts[i], smallest, largest).file_count) return true;
+  return false;
+}
+
+static kv_status choose_looked_at(struct kv_value_plan *plan, const struct kv_layout *layout,
+                                  const struct kv_plan *inputs, struct kv_err *err) {
+  plan->looked_at = kv_alloc(layout->value_count, sizeof *plan->looked_at);
+  if (!plan->looked_at) return kv_fail_nomem(err);
+  for (size_t i = 0; i < layout->value_count; i++)
+    plan->looked_at[i] = is_of_interest(plan, inputs, layout->values[i]);
+  return KV_OK;
 }
 
 static bool overlap(struct kv_sst *one, struct kv_sst *other) {
@@ -43,7 +61,7 @@ static bool overlap(struct kv_sst *one, struct kv_sst *other) {
 static bool may_refer(const struct kv_value_plan *plan, const struct kv_layout *layout,
                       struct kv_sst *file) {
   for (size_t i = 0; i < layout->value_count; i++)
-    if (is_looked_at(plan, layout->values[i]) && overlap(file, layout->values[i])) return true;
+    if (plan->looked_at[i] && overlap(file, layout->values[i])) return true;
   return false;
 }
 
@@ -94,7 +112,7 @@ static kv_status choose_rewritten(struct kv_value_plan *plan, const struct kv_la
   kv_status status = KV_OK;
   for (size_t i = 0; i < layout->value_count && status == KV_OK; i++) {
     struct kv_sst *values = layout->values[i];
-    if (!is_looked_at(plan, values)) continue;
+    if (!plan->looked_at[i]) continue;
     uint64_t id = kv_sst_info(values)->id;
     struct use use = use_of(plan, id);
     bool dead = false;
@@ -110,6 +128,7 @@ kv_status kv_value_plan_make(struct kv_value_plan *plan, const struct kv_layout 
   plan->all = thorough;
   if (!layout->value_count || !inputs->count) return KV_OK;
   kv_status status = add_inputs(plan, inputs, err);
+  if (status == KV_OK) status = choose_looked_at(plan, layout, inputs, err);
   if (status == KV_OK) status = add_others(plan, layout, inputs, err);
   if (status == KV_OK && !plan->blind) status = choose_rewritten(plan, layout, thorough, err);
   return status;
@@ -131,9 +150,9 @@ bool kv_value_files_live(const struct kv_layout *layout, const uint64_t *ids, si
 size_t kv_value_plan_dead(const struct kv_value_plan *plan, const struct kv_layout *layout,
                           const struct kv_value_uses *outputs, uint64_t *ids) {
   size_t count = 0;
-  for (size_t i = 0; i < layout->value_count && !plan->blind; i++) {
+  for (size_t i = 0; i < layout->value_count && plan->looked_at && !plan->blind; i++) {
     uint64_t id = kv_sst_info(layout->values[i])->id;
-    if (!is_looked_at(plan, layout->values[i])) continue;
+    if (!plan->looked_at[i]) continue;
     if (!kv_value_uses_find(&plan->others, id) && !kv_value_uses_find(outputs, id))
       ids[count++] = id;
   }

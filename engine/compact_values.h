@@ -15,7 +15,8 @@
 struct kv_value_plan {
   struct kv_value_uses inputs; /* what the files that are read refer to */
   struct kv_value_uses others; /* what other live files refer to, as far as it matters */
-  bool all;                    /* every value file is looked at, else those of `inputs` */
+  bool all;                    /* every value file is looked at, not only what is near the inputs */
+  bool *looked_at;             /* one for each value file of the layout; owned */
   bool blind; /* a file that may refer to some could not be opened: nothing is dead for sure */
   uint64_t *rewritten; /* value files that are mostly dead; owned */
   size_t rewritten_count;

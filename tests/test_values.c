@@ -1,5 +1,6 @@
 /* Values stored apart: what reads touch, what merges carry, what goes, and damage. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "catalog.h"
@@ -402,6 +403,66 @@ START_TEST(of_two_jobs_that_find_a_file_dead_the_second_is_late) {
 }
 END_TEST
 
+static struct kv_job *start_merge(enum kv_pick_kind kind) {
+  struct kv_pick pick = {kind, 0, 1};
+  struct kv_job *job;
+  struct kv_err err;
+  must(kv_job_new_pick(store.view, &pick, &job, &err), &err);
+  kv_job_set_file_bytes(job, 1 << 20);
+  must(store_run(job, &err), &err);
+  return job;
+}
+
+static void publish(struct kv_job *job) {
+  ck_assert(kv_job_fits(job, store.view));
+  ck_assert_int_eq(store_publish(&store, job, kv_view_log(store.view)->flushed_seq), KV_OK);
+}
+
+static void delete_many(int first, int end) {
+  for (int i = first; i < end; i++) store_delete(&store, key_of(i));
+  store_commit(&store);
+  store_flush(&store);
+  publish(start_merge(KV_PICK_DOWN));
+}
+
+/* Each takes half of a value file's references, none knows of the other: the next one that comes by takes the
+** file along. */
+START_TEST(what_two_merges_leave_to_each_other_goes_with_the_next) {
+  struct kv_options options = kv_family_options(store.family);
+  set_value_bytes(100);
+  put_many(0, 800, 0, 150);
+  ck_assert_uint_eq(value_files(), 1);
+  options.memtable_bytes = 256;
+  options.compression_level = 0;
+  options.value_bytes = 100;
+  kv_family_set_options(store.family, &options);
+  store.file_bytes = 4096;
+  store_compact(&store);
+  store.file_bytes = 1 << 20;
+  ck_assert_uint_ge(kv_view_file_count(store.view), 4);
+  const struct kv_file_info *third = kv_view_file(store.view, 2);
+  ck_assert_uint_eq(third->level, 2);
+  char key[8] = "";
+  memcpy(key, third->smallest.data, 6);
+  int middle = atoi(key + 1);
+  delete_many(middle, 800);
+  struct kv_job *right = start_merge(KV_PICK_PUSH);
+  delete_many(0, middle);
+  publish(start_merge(KV_PICK_PUSH));
+  publish(right);
+  ck_assert_uint_eq(kv_view_file_count(store.view), 1);
+  ck_assert_uint_eq(value_files(), 1);
+  put_many(900, 910, 1, 10); /* beside it */
+  publish(start_merge(KV_PICK_DOWN));
+  ck_assert_uint_eq(value_files(), 1);
+  put_many(300, 310, 1, 10);
+  publish(start_merge(KV_PICK_DOWN));
+  ck_assert_uint_eq(value_files(), 0);
+  for (int i = 300; i < 310; i++) expect_value(i, 1, 10);
+  ck_assert_str_eq(checked(), "");
+}
+END_TEST
+
 /* ---- Trouble */
 
 /* A key-only answer is right whatever value files say; a value is right or an error. */
@@ -671,6 +732,7 @@ int main(void) {
   tcase_add_test(tc, a_changed_limit_holds_from_the_next_compaction_on);
   tcase_add_test(tc, a_long_history_keeps_every_value);
   tcase_add_test(tc, of_two_jobs_that_find_a_file_dead_the_second_is_late);
+  tcase_add_test(tc, what_two_merges_leave_to_each_other_goes_with_the_next);
   tcase_add_test(tc, each_changed_bit_of_a_value_file_is_an_error);
   tcase_add_test(tc, a_value_file_that_is_gone_is_missing);
   tcase_add_test(tc, a_manifest_that_lacks_a_value_file_is_damaged);
