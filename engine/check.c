@@ -10,6 +10,7 @@
 **                 filter and hash index answers
 **   memtables     keys ascend
 **   references    of key files: to value files that the manifest names
+**   order         an application's comparator tells all keys that it is asked about apart
 **   rows          a scan of everything reads every value that is stored apart, and finds as many rows as are
 **                 counted: a row more would be one whose tombstone went before it
 **   keys          the newest entry of each key, of all memtables and runs merged, is what a get finds, which
@@ -20,6 +21,7 @@
 ** Thread rule: as for reads. */
 #include <string.h>
 
+#include "custom.h"
 #include "mem.h"
 #include "merge.h"
 #include "run_iter.h"
@@ -262,11 +264,14 @@ static kv_status check_rows(struct check *check, struct kv_err *err) {
 kv_status kv_check(struct kv_view *view, kv_problem_fn report_problem, void *ctx,
                    struct kv_err *err) {
   struct check check = {.view = view, .report = report_problem, .ctx = ctx};
+  struct kv_err found;
+  uint64_t faults = kv_custom_faults();
   kv_status status = check_files(&check, err);
   for (size_t i = 0; i < view->log.table_count && status == KV_OK; i++) {
     status = check_memtable(&check, view->log.tables[i], err);
   }
   /* A scan through damage that is reported already would only say it again. */
   if (status == KV_OK && check.problems == 0) status = check_rows(&check, err);
-  return status;
+  if (status != KV_OK) return status;
+  return report(&check, 0, kv_custom_check(faults, kv_view_comparator(view), &found), &found);
 }

@@ -485,6 +485,7 @@ static void set_config(struct kv_job *job) {
   job->config.value_bytes = options.value_bytes;
   job->value_level = options.compression_level;
   job->memtable_bytes = options.memtable_bytes;
+  job->account.lenient = !kv_cache_verifies_merges(kv_family_cache(job->view->family));
 }
 
 static void set_flushed(struct kv_job *job, const struct kv_log_row *row) {
@@ -588,6 +589,7 @@ static kv_status begin_merge(struct kv_job *job, struct kv_err *err) {
 
 kv_status kv_job_step(struct kv_job *job, bool *done, struct kv_err *err) {
   kv_status status = KV_OK;
+  uint64_t faults = kv_custom_faults();
   *done = false;
   switch (job->phase) {
     case PHASE_OPEN:
@@ -605,6 +607,7 @@ kv_status kv_job_step(struct kv_job *job, bool *done, struct kv_err *err) {
     case PHASE_FAILED:
       return kv_fail(err, KV_MISUSE, "a job that failed cannot go on");
   }
+  if (status == KV_OK) status = kv_custom_check(faults, job->config.comparator, err);
   if (status != KV_OK) job->phase = PHASE_FAILED;
   *done = job->phase == PHASE_DONE;
   return status;
@@ -713,29 +716,14 @@ static bool same_flushed(const struct kv_view *a, const struct kv_view *b) {
   return was->flushed_seq == is->flushed_seq && was->flushed_nonce == is->flushed_nonce;
 }
 
-/* Value files that go with the edit are still named: no other job has found them dead. */
-static bool has_dead_values(const struct kv_job *job, const struct kv_layout *now) {
-  size_t keys = kv_plan_files(&job->plan);
-  return job->edit.removed_count <= keys ||
-         kv_value_files_live(now, job->edit.removed + keys, job->edit.removed_count - keys);
-}
-
-/* Runs that were flushed meanwhile are newer than all that a merge has read. */
-static bool merge_fits(const struct kv_job *job, const struct kv_layout *now) {
-  const struct kv_plan *plan = &job->plan;
-  if (plan->count == 0) return true;
-  return kv_plan_is_live(plan, now) && has_dead_values(job, now) &&
-         !kv_edit_overlaps(&job->edit, now, plan->parts[0].level + 1, plan->level);
-}
-
 bool kv_job_fits(const struct kv_job *job, const struct kv_view *view) {
-  if (job->kind == KV_JOB_MERGE) return merge_fits(job, view->layout);
+  if (job->kind == KV_JOB_MERGE) return kv_plan_merge_fits(&job->plan, &job->edit, view->layout);
   if (!same_flushed(job->view, view)) return false;
   if (job->edit.flushed_seq > view->log.state.last_seq) return false;
   if (job->kind == KV_JOB_FLUSH || !has_work(job)) return true;
   const struct kv_layout *now = view->layout;
   return kv_plan_files(&job->plan) == now->file_count - now->value_count &&
-         kv_plan_is_live(&job->plan, now) && has_dead_values(job, now);
+         kv_plan_inputs_live(&job->plan, &job->edit, now);
 }
 
 const struct kv_edit *kv_job_edit(const struct kv_job *job) {

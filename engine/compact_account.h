@@ -3,7 +3,7 @@
 ** digests that were made in different places (digest.h):
 **
 **   in       table files: the manifest's number and the digest in their properties, made by who wrote them.
-**            Memtables: all versions in the view's window, summed up when they came out of the log.
+**            Memtables: all versions in the view's window, summed up when they came in.
 **            The batch of a commit: the number that it has, and the digest of what its iterator shows.
 **            And the forms that entries take on: a reference for a value that goes apart, the value for a
 **            reference that comes back.
@@ -15,6 +15,8 @@
 #ifndef KV_COMPACT_ACCOUNT_H
 #define KV_COMPACT_ACCOUNT_H
 
+#include <stdbool.h>
+
 #include "batch.h"
 #include "digest.h"
 #include "iter.h"
@@ -24,6 +26,7 @@
 
 /* Zero-initialise. */
 struct kv_account {
+  bool lenient; /* checksums are switched off: damage of sources is written on, so in may differ */
   struct kv_digest in;
   struct kv_digest shown; /* by the batch's iterator */
   uint64_t batch_entries;

@@ -141,10 +141,20 @@ bool kv_value_plan_rewrites(const struct kv_value_plan *plan, const struct kv_ap
   return plan->all && (!limit || apart->size <= limit);
 }
 
-bool kv_value_files_live(const struct kv_layout *layout, const uint64_t *ids, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (!kv_layout_value_file(layout, ids[i])) return false;
+bool kv_plan_inputs_live(const struct kv_plan *plan, const struct kv_edit *edit,
+                         const struct kv_layout *now) {
+  if (!kv_plan_is_live(plan, now)) return false;
+  for (size_t i = kv_plan_files(plan); i < edit->removed_count; i++)
+    if (!kv_layout_value_file(now, edit->removed[i])) return false;
   return true;
+}
+
+/* Runs that were flushed meanwhile are newer than all that a merge has read. */
+bool kv_plan_merge_fits(const struct kv_plan *plan, const struct kv_edit *edit,
+                        const struct kv_layout *now) {
+  if (plan->count == 0) return true;
+  return kv_plan_inputs_live(plan, edit, now) &&
+         !kv_edit_overlaps(edit, now, plan->parts[0].level + 1, plan->level);
 }
 
 size_t kv_value_plan_dead(const struct kv_value_plan *plan, const struct kv_layout *layout,

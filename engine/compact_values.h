@@ -31,8 +31,13 @@ kv_status kv_value_plan_make(struct kv_value_plan *plan, const struct kv_layout 
 ** and it would not be stored apart today, by the limit value_bytes. */
 bool kv_value_plan_rewrites(const struct kv_value_plan *plan, const struct kv_apart *apart,
                             uint32_t limit);
-/* Whether all of these are value files of the layout. */
-bool kv_value_files_live(const struct kv_layout *layout, const uint64_t *ids, size_t count);
+/* Whether the files that the edit of such a plan removes are named by a later layout where they were: those that
+** are read, and behind them value files, which no other job has found dead. */
+bool kv_plan_inputs_live(const struct kv_plan *plan, const struct kv_edit *edit,
+                         const struct kv_layout *now);
+/* ... and, of a merge, what it adds overlaps nothing that it has not read. */
+bool kv_plan_merge_fits(const struct kv_plan *plan, const struct kv_edit *edit,
+                        const struct kv_layout *now);
 /* Gives the value files that nobody refers to once the inputs are replaced by outputs that refer to
 ** `outputs`; ids has room for all of the layout. Returns how many. */
 size_t kv_value_plan_dead(const struct kv_value_plan *plan, const struct kv_layout *layout,

@@ -5,6 +5,10 @@
 ** needed. A seat goes with its thread; its context is closed earlier when the order ends. When there is
 ** no memory for a seat or a copy, the call is made without: no comparison can fail.
 **
+** A comparison cannot fail, so a fault is noted for its thread, and whoever has made the comparison asks
+** afterwards. Builds for tests ask the function again for some pairs, the other way round and with a third
+** key.
+**
 ** Locks: `turn` is held during a call that is serialised, `lock` for work on the list of seats; neither
 ** while the other is taken. */
 #include "custom.h"
@@ -256,10 +260,78 @@ int kv_custom_call(struct kv_custom *custom, struct kv_slice a, struct kv_slice 
   return call_compare(custom, a, b);
 }
 
+/* ---- Faults */
+
+static _Thread_local struct {
+  uint64_t count;
+  const char *last; /* static */
+} faults;
+
+static void note_fault(const char *what) {
+  faults.count++;
+  faults.last = what;
+}
+
+uint64_t kv_custom_faults(void) {
+  return faults.count;
+}
+
+kv_status kv_custom_check(uint64_t before, const struct kv_comparator *comparator,
+                          struct kv_err *err) {
+  if (faults.count == before) return KV_OK;
+  return kv_fail(err, KV_MISUSE, "order %s is not one: its comparator %s",
+                 kv_order_name(comparator), faults.last);
+}
+
+#ifdef COLFAM_TEST
+
+#define SAMPLE_EVERY 16
+#define SAMPLE_BYTES 256
+
+/* A key that was compared a while ago, on this thread. */
+static _Thread_local struct {
+  const struct kv_custom *custom;
+  unsigned calls;
+  size_t size;
+  uint8_t bytes[SAMPLE_BYTES];
+} sample;
+
+/* Whether a <= b <= c, without a <= c. */
+static bool is_loop(struct kv_custom *custom, struct kv_slice a, struct kv_slice b,
+                    struct kv_slice c) {
+  return call_compare(custom, a, b) <= 0 && call_compare(custom, b, c) <= 0 &&
+         call_compare(custom, a, c) > 0;
+}
+
+static void look_closer(struct kv_custom *custom, struct kv_slice a, struct kv_slice b, int order) {
+  if (sample.calls++ % SAMPLE_EVERY) return;
+  int turned = call_compare(custom, b, a);
+  if ((order > 0) != (turned < 0) || (order < 0) != (turned > 0))
+    note_fault("says of two keys what it denies the other way round");
+  struct kv_slice c = kv_slice_of(sample.bytes, sample.size);
+  if (sample.custom == custom &&
+      (is_loop(custom, a, b, c) || is_loop(custom, b, a, c) || is_loop(custom, a, c, b) ||
+       is_loop(custom, b, c, a) || is_loop(custom, c, a, b) || is_loop(custom, c, b, a)))
+    note_fault("goes round in a circle of three keys");
+  if (a.size > SAMPLE_BYTES) return;
+  sample.custom = custom;
+  sample.size = a.size;
+  if (a.size) memcpy(sample.bytes, a.data, a.size);
+}
+#else
+static void look_closer(struct kv_custom *custom, struct kv_slice a, struct kv_slice b, int order) {
+  (void)custom, (void)a, (void)b, (void)order;
+}
+#endif
+
 /* No two keys are equal. */
 static int compare_distinct(struct kv_custom *custom, struct kv_slice a, struct kv_slice b) {
   int order = call_compare(custom, a, b);
-  return order ? order : kv_slice_compare(a, b);
+  look_closer(custom, a, b, order);
+  if (order) return order;
+  order = kv_slice_compare(a, b);
+  if (order) note_fault("calls different keys equal");
+  return order;
 }
 
 static int encode(const struct kv_encoder *self, struct kv_slice bytes, void *into, int room) {

@@ -3,8 +3,9 @@
 ** - a *sort-key encoder* is called once for each key that is looked for or written (key.h, kv_key_part):
 **   what it makes of a text or blob stands in the key, and keys are in memcmp order. Bytes that it makes
 **   alike are one key.
-** - a *comparator* is called for each comparison of two keys. What it calls equal and is not is ordered
-**   by memcmp: no two keys are ever taken for one.
+** - a *comparator* is called for each comparison of two keys. What it calls equal must be equal bytes. What
+**   is not is ordered by memcmp, so that no two keys are ever taken for one, and counted as a fault:
+**   whoever writes keys looks whether there was one.
 **
 ** The function is called on any thread, as `threads` says, below locks of the engine: it must not call
 ** back. Thread rule: any thread. */
@@ -72,6 +73,14 @@ enum kv_custom_view {
 /* One reference for the caller, and a use of the custom order. */
 kv_status kv_custom_comparator(struct kv_custom *custom, enum kv_custom_view view, bool descending,
                                struct kv_comparator **comparator, struct kv_err *err);
+
+/* How often comparators have broken their word on this thread: called different keys equal or, as builds for
+** tests find out by asking more than they need, contradicted themselves. */
+uint64_t kv_custom_faults(void);
+/* KV_OK when there have been no more faults on this thread than these, else KV_MISUSE and what the last was; the
+** comparator is the one that was at work. */
+kv_status kv_custom_check(uint64_t faults, const struct kv_comparator *comparator,
+                          struct kv_err *err);
 
 /* Around a fork: whoever uses the order at that moment is waited for. */
 void kv_custom_lock(struct kv_custom *custom);

@@ -279,9 +279,18 @@ static int find_table(struct colfam_txn *txn, char **message) {
                       "table %s: its shadow tables are not to be found", table->catalog.label);
 }
 
+/* Keys that an application's order does not tell apart are refused before they are written. */
+static int check_order(struct colfam_txn *txn, char **message) {
+  struct kv_err err;
+  kv_err_init(&err);
+  kv_status status = kv_check_order(txn->base, txn->batch, &err);
+  return status == KV_OK ? SQLITE_OK : colfam_work_error(txn, status, &err, message);
+}
+
 static int sync_writes(struct colfam_txn *txn, char **message) {
   bool writes = colfam_txn_writes(txn);
   int rc = colfam_txn_count_rows(txn, message);
+  if (rc == SQLITE_OK && writes) rc = check_order(txn, message);
   if (rc == SQLITE_OK) rc = colfam_work_do(txn, message);
   /* An INSERT of one row comes last, so that changes() is 1 after every commit of writes. */
   if (rc == SQLITE_OK && (writes || txn->jobs)) rc = trim(txn, message);

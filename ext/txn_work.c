@@ -661,7 +661,8 @@ static int do_spilled(struct colfam_txn *txn, char **message) {
 }
 
 /* Whether the commit may do without the job: nobody asked for it, none stands in t_cffile already, the log is
-** below twice its budget and stays bounded. Then the next commit tries again. */
+** below twice its budget and stays bounded. Then the next commit tries again. But an order that is none
+** (kv_check_order) is no better then, and is told at once. */
 static bool may_fail(const struct colfam_txn *txn) {
   uint64_t budget = txn->table->options.kv.memtable_bytes;
   uint64_t log = kv_view_log_bytes(txn->base);
@@ -680,7 +681,7 @@ int colfam_work_do(struct colfam_txn *txn, char **message) {
   bool failed;
   bool needed = !may_fail(txn);
   rc = do_due(txn, &due, &failed, message);
-  if (!failed || needed) return rc;
+  if (!failed || needed || rc == SQLITE_MISUSE) return rc;
   sqlite3_free(*message);
   *message = NULL;
   return SQLITE_OK;

@@ -222,6 +222,18 @@ static int delete_old(struct change *change) {
   return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
 }
 
+/* Whether a row has a key. A new key must be told apart from those that it was compared with. */
+static int exists_apart(struct change *change, struct kv_slice key, bool *found) {
+  struct kv_err err;
+  kv_err_init(&err);
+  uint64_t faults = change->schema->custom ? kv_custom_faults() : 0;
+  int rc = exists(change, key, found);
+  if (rc != SQLITE_OK || !change->schema->custom) return rc;
+  kv_status status =
+      kv_custom_check(faults, kv_family_comparator(change->txn->table->family), &err);
+  return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
+}
+
 /* Whether the new key is taken, and what the conflict mode makes of it. Replacing does not look: whether
 ** rows are counted is fixed for the transaction, since track_rows may change inside it. */
 static int resolve_conflict(struct change *change, enum taken *taken) {
@@ -234,7 +246,7 @@ static int resolve_conflict(struct change *change, enum taken *taken) {
   if (change->rowid_is_free) return SQLITE_OK;
   *taken = kv_view_rows(change->txn->base) < 0 ? TAKEN : NOT_LOOKED;
   if (replace) return SQLITE_OK;
-  int rc = exists(change, kv_buf_slice(&change->at->row.key), &found);
+  int rc = exists_apart(change, kv_buf_slice(&change->at->row.key), &found);
   *taken = FREE;
   return rc == SQLITE_OK && found ? fail_unique(change) : rc;
 }

@@ -390,6 +390,20 @@ START_TEST(parts_of_memtables_hold) {
 }
 END_TEST
 
+START_TEST(damage_is_written_on_where_nobody_looks_for_it) {
+  struct kv_err err;
+  fill_store();
+  kv_cache_set_verify(store.cache, KV_VERIFY_NONE);
+  plan.place = RUN;
+  plan.fault = CHANGE_VALUE;
+  plan.nth = 3;
+  ck_assert_msg(try_job(KV_JOB_COMPACT, &err) == KV_OK, "%s", err.text);
+  ck_assert_int_lt(plan.nth, 0);
+  kv_cache_set_verify(store.cache, KV_VERIFY_MERGES);
+  expect_found(KV_JOB_COMPACT, RUN, CHANGE_VALUE, 3);
+}
+END_TEST
+
 /* ---- Random histories */
 
 static void spoil_next_job(struct harness_random *random) {
@@ -469,6 +483,7 @@ int main(void) {
   tcase_add_test(tests, a_changed_value_that_goes_apart_is_found);
   tcase_add_test(tests, the_text_says_whose_account_it_is_and_both_numbers);
   tcase_add_test(tests, parts_of_memtables_hold);
+  tcase_add_test(tests, damage_is_written_on_where_nobody_looks_for_it);
   tcase_add_test(tests, random_jobs_hold);
   suite_add_tcase(suite, tests);
   return harness_run(suite);

@@ -91,6 +91,34 @@ START_TEST(what_is_called_equal_is_told_apart_by_its_bytes) {
 }
 END_TEST
 
+static void *count_faults(void *unused) {
+  static uint64_t faults;
+  (void)unused;
+  faults = kv_custom_faults();
+  return &faults;
+}
+
+START_TEST(what_is_called_equal_is_a_fault_of_its_thread) {
+  struct kv_comparator *comparator =
+      comparator_of(&(struct kv_custom_config){.name = "equal", .compare = call_all_equal},
+                    KV_CUSTOM_KEYS, false);
+  struct kv_err err;
+  uint64_t before = kv_custom_faults();
+  compare(comparator, "a", "a");
+  OK(kv_custom_check(before, comparator, &err));
+  compare(comparator, "a", "b");
+  ck_assert_int_eq(kv_custom_check(before, comparator, &err), KV_MISUSE);
+  ck_assert_str_eq(err.text, "order equal is not one: its comparator calls different keys equal");
+  OK(kv_custom_check(kv_custom_faults(), comparator, &err));
+  pthread_t thread;
+  void *faults = NULL;
+  ck_assert_int_eq(pthread_create(&thread, NULL, count_faults, NULL), 0);
+  ck_assert_int_eq(pthread_join(thread, &faults), 0);
+  ck_assert_uint_eq(*(uint64_t *)faults, 0);
+  kv_comparator_unref(comparator);
+}
+END_TEST
+
 START_TEST(only_texts_and_blobs_have_content) {
   const struct kv_custom_config config = {.name = "content", .compare = compare_backwards};
   for (int down = 0; down < 2; down++) {
@@ -339,6 +367,7 @@ int main(void) {
   TCase *tests = tcase_create("custom");
   tcase_add_test(tests, modes_say_the_same);
   tcase_add_test(tests, what_is_called_equal_is_told_apart_by_its_bytes);
+  tcase_add_test(tests, what_is_called_equal_is_a_fault_of_its_thread);
   tcase_add_test(tests, only_texts_and_blobs_have_content);
   tcase_add_test(tests, the_context_goes_with_the_last_use);
   tcase_add_test(tests, a_comparison_needs_no_memory);
