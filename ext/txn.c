@@ -303,6 +303,13 @@ static bool has_changes(const struct colfam_txn *txn) {
   return colfam_txn_writes(txn) || txn->jobs || txn->row_written || txn->has_command;
 }
 
+/* What this commit sweeps and proves. */
+static int sync_removals(struct colfam_txn *txn, char **message) {
+  colfam_sweep_queue(txn->table);
+  txn->reclaims = txn->jobs || colfam_store_has_removals(txn->table->store);
+  return txn->reclaims ? colfam_reclaim_note_journal(txn->table, message) : SQLITE_OK;
+}
+
 static int sync_table(struct colfam_txn *txn, char **message) {
   int rc = find_table(txn, message);
   if (rc == SQLITE_OK && !txn->gone) rc = check_access(txn->table, message);
@@ -313,11 +320,15 @@ static int sync_table(struct colfam_txn *txn, char **message) {
   sqlite3_int64 last_rowid = sqlite3_last_insert_rowid(db);
   rc = sync_writes(txn, message);
   sqlite3_set_last_insert_rowid(db, last_rowid);
-  colfam_sweep_queue(txn->table);
-  txn->reclaims = txn->jobs || colfam_store_has_removals(txn->table->store);
-  if (rc == SQLITE_OK && txn->reclaims) rc = colfam_reclaim_note_journal(txn->table, message);
+  if (rc == SQLITE_OK) rc = sync_removals(txn, message);
   colfam_kill_point("synced");
   return rc;
+}
+
+/* A command that changed an option, and nothing else. */
+static int sync_options(struct colfam_txn *txn, char **message) {
+  int rc = find_table(txn, message);
+  return rc == SQLITE_OK && !txn->gone ? sync_removals(txn, message) : rc;
 }
 
 /* ---- Guests */
@@ -407,7 +418,10 @@ int colfam_txn_sync(struct colfam_txn *txn, char **message) {
   if (txn->poisoned) return SQLITE_NOMEM;
   bool writes = has_changes(txn);
   if (writes) colfam_worker_fetch(txn->table->store);
-  if (writes) rc = sync_table(txn, message);
+  if (writes)
+    rc = sync_table(txn, message);
+  else if (txn->options_changed && !txn->dropped)
+    rc = sync_options(txn, message);
   if (rc != SQLITE_OK || txn->host) return rc;
   rc = sync_guests(txn, message);
   if (rc == SQLITE_OK && writes && !txn->gone) rc = publish_others(txn, message);

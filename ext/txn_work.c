@@ -6,6 +6,7 @@
 #include "error.h"
 #include "killpoint.h"
 #include "reclaim.h"
+#include "sweep.h"
 #include "worker.h"
 
 /* Runs at which a commit merges itself: with a thread that does it otherwise, and without. */
@@ -293,7 +294,10 @@ int colfam_txn_command(struct colfam_txn *txn, enum kv_job_kind kind, char **mes
   struct kv_err err = {0};
   kv_status status = run_command(txn, kind, &err);
   if (status != KV_OK) return colfam_work_error(txn, status, &err, message);
-  if (!txn->jobs->older && is_idle(txn->base, colfam_work_edit(txn))) colfam_work_free(txn, false);
+  if (txn->jobs->older || !is_idle(txn->base, colfam_work_edit(txn))) return SQLITE_OK;
+  /* Files go only with a commit that writes something: the job's flushed mark as it was. */
+  colfam_sweep_queue(txn->table);
+  if (!colfam_store_has_removals(txn->table->store)) colfam_work_free(txn, false);
   return SQLITE_OK;
 }
 

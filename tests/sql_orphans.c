@@ -65,6 +65,27 @@ START_TEST(orphan_goes_with_the_first_commit) {
 }
 END_TEST
 
+/* Commands alone, on a table that has nothing to flush or merge. */
+START_TEST(orphan_goes_with_a_command) {
+  static const char *const commands[] = {"compact", "flush", "compression=none"};
+  static const char *const modes[] = {"wal", "delete", "truncate"};
+  for (int mode = 0; mode < 3; mode++) {
+    sql_okf(db, "PRAGMA journal_mode = %s", modes[mode]);
+    for (int i = 0; i < 3; i++) {
+      sql_ok(db, "CREATE VIRTUAL TABLE IF NOT EXISTS empty USING colfam(k INT PRIMARY KEY, v)");
+      put(ORPHAN);
+      reopen();
+      sql_okf(db, "BEGIN; INSERT INTO empty(empty) VALUES('%s'); ROLLBACK", commands[i]);
+      ck_assert(is_there(ORPHAN));
+      sql_okf(db, "INSERT INTO empty(empty) VALUES('%s')", commands[i]);
+      ck_assert_msg(!is_there(ORPHAN), "%s, %s", modes[mode], commands[i]);
+      sql_rows(db, "SELECT * FROM empty", "");
+    }
+  }
+  ck_assert_int_eq(files_on_disk(sql_path("app.db")), 2);
+}
+END_TEST
+
 START_TEST(file_that_never_got_its_name_goes) {
   put(ORPHAN ".new");
   put("app.db-colfam/0123456789abcde1.sst.new");
@@ -215,6 +236,7 @@ int main(void) {
   tcase_set_timeout(tests, 60);
   tcase_add_checked_fixture(tests, open_database, close_database);
   tcase_add_test(tests, orphan_goes_with_the_first_commit);
+  tcase_add_test(tests, orphan_goes_with_a_command);
   tcase_add_test(tests, file_that_never_got_its_name_goes);
   tcase_add_test(tests, every_publish_sweeps);
   tcase_add_test(tests, other_names_stay);

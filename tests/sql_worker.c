@@ -95,6 +95,33 @@ START_TEST(commits_publish_what_the_thread_has_computed) {
 }
 END_TEST
 
+static void write_large_row(int i) {
+  sql_okf(db,
+          "BEGIN; INSERT OR REPLACE INTO t VALUES(%d, zeroblob(6000));"
+          "INSERT OR REPLACE INTO o VALUES(%d, zeroblob(6000)); COMMIT",
+          i % 20, i % 20);
+}
+
+/* It cannot keep up: the third commit gives it a flush, for which the next ones wait, and are counted. */
+START_TEST(commits_wait_for_a_thread_that_is_held_back) {
+  int i = 0;
+  for (; i < COMMITS_MAX && statistic("flush_waits") < 3; i++) {
+    write_large_row(i);
+    ck_assert_int_le(log_bytes(), 2 * BUDGET + 7000);
+  }
+  ck_assert_int_lt(i, COMMITS_MAX);
+  ck_assert_int_ge(statistic("commit_helps"), statistic("flush_waits"));
+  ck_assert_int_gt(statistic("commit_help_us"), 0);
+  ck_assert_int_ge(statistic("flushes"), statistic("flush_waits"));
+  sqlite3_int64 waits = statistic("flush_waits"), helps = statistic("commit_helps");
+  sql_ok(db, "SELECT colfam_config('threads', 0)");
+  for (int end = i + 500; i < end; i++) write_large_row(i);
+  ck_assert_int_eq(statistic("flush_waits"), waits); /* there is nobody to wait for */
+  ck_assert_int_gt(statistic("commit_helps"), helps);
+  same_rows();
+}
+END_TEST
+
 /* Descriptors of the process on the database file, its log and its journal. */
 static int database_files_open(void) {
   int count = 0;
@@ -374,6 +401,7 @@ int main(void) {
   tcase_set_timeout(tests, 120);
   tcase_add_checked_fixture(tests, set_up, tear_down);
   tcase_add_test(tests, commits_publish_what_the_thread_has_computed);
+  tcase_add_test(tests, commits_wait_for_a_thread_that_is_held_back);
   tcase_add_test(tests, nobody_but_the_application_connects);
   tcase_add_test(tests, thread_ends_with_the_last_connection);
   tcase_add_test(tests, closing_in_the_middle_leaves_no_files);
