@@ -1,7 +1,8 @@
 /* The system calls that make a flush durable, in their order: the table file, its directory and the entry of
-** that one are synced before the commit that names the file touches the database or its log; and a removal that waits for a view only makes none. Also in a
-** directory that is made anew after a DROP or after somebody has removed it. This program's fsync and
-** fdatasync stand before those of the C library, for SQLite too, and note what they are called with. */
+** that one are synced before the commit that names the file touches the database or its log. Also in a
+** directory that is made anew after a DROP or after somebody has removed it. And none of them while a file that
+** may go is only held by a view. This program's fsync and fdatasync stand before those of the C library, for
+** SQLite too, and note what they are called with. */
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
