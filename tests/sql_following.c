@@ -145,6 +145,32 @@ START_TEST(following_reads_each_row_once) {
 }
 END_TEST
 
+#define MANY_WORDS(table)                                                              \
+  "WITH RECURSIVE n(i) AS (VALUES(1000) UNION ALL SELECT i + 1 FROM n WHERE i < 1299)" \
+  "INSERT INTO " table " SELECT i, 'these are the words of row ' || i FROM n"
+
+/* Values of a log row that has many are compressed, unless the table's files are not either. Memory made of the
+** writes themselves, of rows of others and of rows read anew shows the same. */
+START_TEST(rows_with_compressed_values_are_read_by_all) {
+  const char *const seen = "SELECT count(*), sum(v = 'these are the words of row ' || k),"
+                           " (SELECT count(*) FROM colfam_check('t')) FROM t WHERE k >= 1000";
+  sql_ok(db, "CREATE VIRTUAL TABLE plain USING colfam(k INT PRIMARY KEY, v, compression = none)");
+  sql_ok(other, MANY_WORDS("t"));
+  sql_ok(other, MANY_WORDS("plain"));
+  sql_rows(db,
+           "SELECT hex(substr(t.batch, 2, 1)), hex(substr(p.batch, 2, 1)),"
+           " length(t.batch) < 0.75 * length(p.batch) FROM t_cflog AS t, plain_cflog AS p",
+           "03|01|1");
+  sql_rows(db, seen, "300|300|0");
+  sql_rows(other, seen, "300|300|0");
+  tear_down();
+  db = sql_open(sql_path("app.db"));
+  other = sql_open(sql_path("app.db"));
+  sql_rows(db, seen, "300|300|0");
+  sql_rows(other, "SELECT count(*), max(v) FROM plain", "300|these are the words of row 1299");
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("sql_following");
   TCase *tests = tcase_create("following");
@@ -158,6 +184,7 @@ int main(void) {
   tcase_add_test(tests, own_write_by_hand_is_noticed);
   tcase_add_test(tests, older_copy_with_other_commits_is_not_followed);
   tcase_add_test(tests, following_reads_each_row_once);
+  tcase_add_test(tests, rows_with_compressed_values_are_read_by_all);
   suite_add_tcase(suite, tests);
   return harness_run(suite);
 }
