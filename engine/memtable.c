@@ -296,19 +296,26 @@ static void memtable_iter_drop(struct kv_order_iter *iter) {
   kv_free(self);
 }
 
-/* Covers all entries of now. Under the lock `ordering`. */
-static kv_status sort(struct kv_memtable *table, struct kv_window window, struct stretch *stretch,
-                      struct kv_err *err) {
-  kv_mutex_lock(table->mutex);
-  struct kv_entries entries = table->entries;
-  *stretch = stretch_of(table, window);
-  kv_mutex_unlock(table->mutex);
+/* Sorts what has come since the last time. Under the lock `ordering`. */
+static kv_status sort(struct kv_memtable *table, struct kv_entries entries, struct kv_err *err) {
   kv_status status = kv_order_extend(&table->order, &entries, err);
   size_t bytes = kv_order_bytes(&table->order);
   kv_mutex_lock(table->mutex);
   table->order_bytes = bytes;
   kv_mutex_unlock(table->mutex);
   return status;
+}
+
+/* Covers all entries of now. Under the lock `ordering`. */
+static kv_status cover(struct kv_memtable *table, struct kv_window window, struct stretch *stretch,
+                       struct kv_err *err) {
+  struct kv_entries entries;
+  kv_mutex_lock(table->mutex);
+  *stretch = stretch_of(table, window);
+  bool covered = table->order.upto >= table->entries.places.end;
+  if (!covered) entries = table->entries;
+  kv_mutex_unlock(table->mutex);
+  return covered ? KV_OK : sort(table, entries, err);
 }
 
 kv_status kv_memtable_iter(struct kv_memtable *table, struct kv_window window,
@@ -323,7 +330,7 @@ kv_status kv_memtable_iter_counted(struct kv_memtable *table, struct kv_window w
   if (!made) return kv_fail_nomem(err);
   struct stretch stretch;
   kv_mutex_lock(table->ordering);
-  kv_status status = sort(table, window, &stretch, err);
+  kv_status status = cover(table, window, &stretch, err);
   if (!status)
     kv_order_iter_init(&made->head, &table->order, &table->entries,
                        passed ? count_passed : stretch_visible, memtable_iter_drop);
