@@ -1,6 +1,7 @@
 /* B2: is it there? One key at a time and in batches of 100: exactly, by whatever each store has, and by what
-** may answer "not known" without a read (RocksDB's KeyMayExist, whose exact form goes on with a get unless the
-** value came along). Cached data, one thread; SQL and colfam.h inside a transaction; nanoseconds a key. */
+** may answer "not known" without a read (RocksDB's KeyMayExist, whose exact form goes on with a get unless
+** the value came along). Cached data, one thread; SQL and colfam.h inside a transaction; nanoseconds a key.
+** */
 #include "bench_peer.h"
 
 #define STORES 7
