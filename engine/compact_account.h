@@ -1,5 +1,5 @@
-/* The account of a job: every entry of its sources goes to a file, is an older version that is passed over, or
-** is left out, and what goes to files can be read back. Held against each other are numbers of entries and
+/* The account of a job: every entry of its sources goes to a file, is an older version that is passed over,
+** or is left out, and what goes to files can be read back. Held against each other are numbers of entries and
 ** digests that were made in different places (digest.h):
 **
 **   in       table files: the manifest's number and the digest in their properties, made by who wrote them.

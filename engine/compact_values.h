@@ -31,8 +31,8 @@ kv_status kv_value_plan_make(struct kv_value_plan *plan, const struct kv_layout 
 ** and it would not be stored apart today, by the limit value_bytes. */
 bool kv_value_plan_rewrites(const struct kv_value_plan *plan, const struct kv_apart *apart,
                             uint32_t limit);
-/* Whether the files that the edit of such a plan removes are named by a later layout where they were: those that
-** are read, and behind them value files, which no other job has found dead. */
+/* Whether the files that the edit of such a plan removes are named by a later layout where they were: those
+** that are read, and behind them value files, which no other job has found dead. */
 bool kv_plan_inputs_live(const struct kv_plan *plan, const struct kv_edit *edit,
                          const struct kv_layout *now);
 /* ... and, of a merge, what it adds overlaps nothing that it has not read. */

@@ -242,8 +242,8 @@ kv_status kv_exists_many_resume(struct kv_view *view, const struct kv_slice *key
 kv_status kv_count_rows(struct kv_view *view, struct kv_batch *batch, struct kv_err *err);
 
 /* KV_MISUSE when the family's order is an application's comparator that calls a key of the batch equal to
-** another of it, of the log or at an end of a file (custom.h); other keys are compared when they are merged. To be asked before
-** the batch is committed; costs nothing without a comparator. */
+** another of it, of the log or at an end of a file (custom.h); other keys are compared when they are merged.
+** To be asked before the batch is committed; costs nothing without a comparator. */
 kv_status kv_check_order(struct kv_view *view, struct kv_batch *batch, struct kv_err *err);
 
 /* A scan over the live rows of (view, batch) with lower <= key < upper, both directions. The batch's part

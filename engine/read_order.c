@@ -1,9 +1,9 @@
-/* Whether keys that are to be committed are told apart from each other, and from those that stand in memory, by
-** the order that an application's function makes (custom.h). Looking a key up compares bytes alone, so that
-** this has to be asked. Two keys that the function calls equal are neighbours: the sort of the batch compares
-** them, or the search for the place of one among the others. Of files the ends are asked, which a flush will
-** compare; the merge sees what is between them. Thread rule: any thread for the view; the
-** batch's owner only. */
+/* Whether keys that are to be committed are told apart from each other, and from those that stand in memory,
+** by the order that an application's function makes (custom.h). Looking a key up compares bytes alone, so
+** that this has to be asked. Two keys that the function calls equal are neighbours: the sort of the batch
+** compares them, or the search for the place of one among the others. Of files the ends are asked, which a
+** flush will compare; the merge sees what is between them. Thread rule: any thread for the view; the batch's
+** owner only. */
 #include "custom.h"
 #include "mem.h"
 #include "read_inside.h"

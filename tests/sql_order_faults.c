@@ -1,5 +1,5 @@
-/* Comparators that are none, in the test build, which asks them more than it needs: the statement that finds it
-** out ends with an error that names the order, and the table stays as it was. */
+/* Comparators that are none, in the test build, which asks them more than it needs: the statement that finds
+** it out ends with an error that names the order, and the table stays as it was. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -58,7 +58,7 @@ static kv_status check_batch(struct kv_err *err) {
 
 START_TEST(a_batch_is_told_apart_from_itself) {
   struct kv_err err;
-  for (char c = 'a'; c <= 'z'; c++) store_put(&store, (char[]){c, 0}, "1");
+  for (int c = 'a'; c <= 'z'; c++) store_put(&store, (char[]){(char)c, 0}, "1");
   ck_assert_int_eq(check_batch(&err), KV_OK);
   store_put(&store, "a", "again");
   ck_assert_int_eq(check_batch(&err), KV_OK);
@@ -69,8 +69,8 @@ END_TEST
 
 START_TEST(a_batch_is_told_apart_from_the_log) {
   struct kv_err err;
-  for (char c = 'a'; c <= 'z'; c++) {
-    store_put(&store, (char[]){c, 0}, "1");
+  for (int c = 'a'; c <= 'z'; c++) {
+    store_put(&store, (char[]){(char)c, 0}, "1");
     store_commit(&store);
     if (c % 5 == 0) store_rotate(&store);
   }
@@ -84,7 +84,7 @@ END_TEST
 
 START_TEST(a_batch_is_told_apart_from_the_ends_of_files) {
   struct kv_err err;
-  for (char c = 'f'; c <= 'p'; c++) store_put(&store, (char[]){c, 0}, "1");
+  for (int c = 'f'; c <= 'p'; c++) store_put(&store, (char[]){(char)c, 0}, "1");
   store_commit(&store);
   store_flush(&store);
   store_put(&store, "f", "2");
