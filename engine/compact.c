@@ -15,8 +15,8 @@
 ** An output that overlaps nothing goes to a deep level at once, so that keys written in their order are
 ** written once or twice. A failure ends the job: only kv_job_free is left, which unlinks the outputs. The
 ** job keeps its outputs locked for as long as it lives, or its caller needs that, so that nobody takes them
-** for left behind before the caller knows whether they are named (invariant 5, Orphans). Thread rule: one thread at a time; the view
-** may be shared. */
+** for left behind before the caller knows whether they are named (invariant 5, Orphans). Thread rule: one
+** thread at a time; the view may be shared. */
 #include "compact.h"
 
 #include <string.h>
@@ -552,8 +552,8 @@ static void add_filter_bits(struct kv_table_config *config) {
 }
 
 /* What is written again soon is not worth much of it: level 0, where there is something to be merged with,
-** or somebody waits for a commit that begins the table, stays plain, and what is not among the oldest and large,
-** or by command, is compressed fast. */
+** or somebody waits for a commit that begins the table, stays plain, and what is not among the oldest and
+** large, or by command, is compressed fast. */
 static void choose_compression(struct kv_job *job) {
   bool merges = job->kind == KV_JOB_MERGE;
   job->begins = job->kind == KV_JOB_FLUSH && job->batch && !job->view->run_count;

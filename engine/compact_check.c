@@ -1,5 +1,5 @@
-/* See compact_check.h. Older than what a plan reads are the files of its runs that it does not read, and those
-** of the runs behind its newest one; without files among its inputs, all. */
+/* See compact_check.h. Older than what a plan reads are the files of its runs that it does not read, and
+** those of the runs behind its newest one; without files among its inputs, all. */
 #include "compact_check.h"
 
 #include "mem.h"

@@ -139,8 +139,8 @@ static const struct kv_run_size *fullest(const struct kv_shape *shape, double *p
   return found;
 }
 
-/* Large runs of level 0, as large transactions make them in haste, over a level that is not larger: when nothing
-** else is due. */
+/* Large runs of level 0, as large transactions make them in haste, over a level that is not larger: when
+** nothing else is due. */
 static struct kv_pick pick_large(const struct kv_shape *shape, const struct sums *sums) {
   if (!sums->large || sums->level_1_bytes > sums->bytes) return nothing;
   return pick_down(shape, sums);

@@ -409,7 +409,8 @@ void kv_salvage_free(struct kv_salvage *salvage); /* NULL is allowed */
 typedef kv_status (*kv_problem_fn)(void *ctx, const char *severity, uint64_t file,
                                    uint64_t position, const char *text);
 /* Reads everything: every file of the view (kv_table_verify), order and overlap of runs, memtables, that
-** a full scan equals the row count when it is known, and that gets agree with it (check.c). Damage is reported and is no failure of the call. */
+** a full scan equals the row count when it is known, and that gets agree with it (check.c). Damage is
+** reported and is no failure of the call. */
 kv_status kv_check(struct kv_view *view, kv_problem_fn report, void *ctx, struct kv_err *err);
 
 #endif

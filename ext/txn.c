@@ -241,9 +241,9 @@ static int write_row(struct colfam_txn *txn, char **message) {
 }
 
 /* Deletes dead rows, about as much as the commit adds to the log, and not many more rows than it has: their
-** pages are used again for that, so the database file grows by no more than the log has had at most. A row too
-** many, once, and from then on freed pages are not those that are used: where SQLite fills them with zeros, all
-** is written twice. */
+** pages are used again for that, so the database file grows by no more than the log has had at most. A row
+** too many, once, and from then on freed pages are not those that are used: where SQLite fills them with
+** zeros, all is written twice. */
 static int trim(struct colfam_txn *txn, char **message) {
   struct colfam_table *table = txn->table;
   uint64_t flushed = kv_view_log(txn->base)->flushed_seq;

@@ -85,8 +85,8 @@ kv_status colfam_spill_begin(struct colfam_txn *txn, struct kv_err *err) {
 }
 
 /* Runs the job to its end; the layer owns it then. Frees it after a failure. Its files need no lock: only who
-** has SQLite's write lock judges what is left behind, and that is this transaction; its own sweep leaves what a
-** view names. */
+** has SQLite's write lock judges what is left behind, and that is this transaction; its own sweep leaves
+** what a view names. */
 static kv_status add_job(struct colfam_layer *layer, kv_status status, struct kv_job *job,
                          struct kv_err *err) {
   struct colfam_layer_job *made = NULL;

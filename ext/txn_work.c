@@ -24,7 +24,8 @@
 #define LOG_ROW_OVERHEAD 64
 /* SQLite's default size */
 #define PAGE_BYTES 4096
-/* Of twice the log budget, by which the database file may grow, this part of one is for other shadow tables. */
+/* Of twice the log budget, by which the database file may grow, this part of one is for other shadow tables.
+** */
 #define MANIFEST_SHARE 8
 
 int colfam_work_error(struct colfam_txn *txn, kv_status status, const struct kv_err *err,

@@ -1,10 +1,11 @@
 /* Several processes on one bank (harness_bank.h): four write, flush and compact, two read, in
 ** journal modes WAL and DELETE. In the first run all end by themselves; in the second some die by
 ** SIGKILL, which a timer of processor time sends, so that they are at work when they die, and
-** others take over from them. Half of the processes spill what they write at a time. Afterwards both tables have the same rows, nothing deleted is back,
-** colfam_check finds nothing and no file that the manifest names is missing. Files that a killed
-** process left behind lie about until the sweep; without kills in DELETE mode there are none. In the third
-** every process dies soon, 200 in all, with the thread and without: one writer later no such file is left. */
+** others take over from them. Half of the processes spill what they write at a time. Afterwards both tables
+** have the same rows, nothing deleted is back, colfam_check finds nothing and no file that the manifest
+** names is missing. Files that a killed process left behind lie about until the sweep; without kills in
+** DELETE mode there are none. In the third every process dies soon, 200 in all, with the thread and without:
+** one writer later no such file is left. */
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>

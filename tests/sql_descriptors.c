@@ -154,8 +154,8 @@ START_TEST(the_thread_works_for_all_tables) {
 }
 END_TEST
 
-/* COLFAM_ROWS of them, in the order of their keys or not. In order they are never merged: more files than there
-** may be descriptors, and savepoints keep runs apart. */
+/* COLFAM_ROWS of them, in the order of their keys or not. In order they are never merged: more files than
+** there may be descriptors, and savepoints keep runs apart. */
 START_TEST(a_transaction_of_many_batches) {
   static const struct {
     int batch_bytes, step;

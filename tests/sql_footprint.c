@@ -157,8 +157,8 @@ static sqlite3_int64 database_bytes(void) {
   return sql_int(db, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size");
 }
 
-/* What a commit writes at most, bytes of rows: small ones, as much as the log may have, and what goes straight
-** into files; 0: for a time one, then the other. */
+/* What a commit writes at most, bytes of rows: small ones, as much as the log may have, and what goes
+** straight into files; 0: for a time one, then the other. */
 static const struct {
   const char *journal;
   int most_bytes;
