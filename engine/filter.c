@@ -17,6 +17,8 @@
 #define FILTER_VERSION 1
 #define BITS_PER_KEY_MAX 20
 #define PROBES_MAX 14
+#define FIRST_PROBES 4 /* of many, that are looked at before the others */
+#define MANY_PROBES 9
 #define LINES_MAX \
   ((uint64_t)1 << 24) /* 1 GiB; beyond that the rate rises, the answers stay right */
 #define PREFETCH_GROUP 32
@@ -39,16 +41,23 @@ static void line_add(uint8_t *line, uint64_t hash, int probes) {
   }
 }
 
-/* All bits are looked at: that costs less than guessing at which of them to stop. */
-static bool line_has(const uint8_t *line, uint64_t hash, int probes) {
-  uint32_t h = (uint32_t)hash;
+/* Whether so many bits from h on are set; h becomes what the next is told by. All are looked at: that costs less
+** than guessing at which of them to stop. */
+static bool has_bits(const uint8_t *line, uint32_t *h, int count) {
   unsigned all = 1;
-  for (int i = 0; i < probes; i++) {
-    uint32_t bit = h >> LINE_BITS_SHIFT;
+  for (int i = 0; i < count; i++) {
+    uint32_t bit = *h >> LINE_BITS_SHIFT;
     all &= (unsigned)line[bit >> 3] >> (bit & 7);
-    h *= 0x9e3779b9u;
+    *h *= 0x9e3779b9u;
   }
   return all;
+}
+
+/* The first few of many tell most keys that are not there. */
+static bool line_has(const uint8_t *line, uint64_t hash, int probes) {
+  uint32_t h = (uint32_t)hash;
+  int first = probes < MANY_PROBES ? probes : FIRST_PROBES;
+  return has_bits(line, &h, first) && has_bits(line, &h, probes - first);
 }
 
 static uint64_t lines_for(size_t n, int bits_per_key) {
