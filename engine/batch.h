@@ -122,7 +122,7 @@ struct kv_batch_reader {
 kv_status kv_batch_reader_init(struct kv_batch_reader *reader, struct kv_slice encoded,
                                const uint8_t uuid[16], uint64_t seq, struct kv_err *err);
 void kv_batch_reader_release(struct kv_batch_reader *reader);
-/* false at the end; *status is KV_CORRUPT when the bytes ended early or keys are not ascending. */
+/* false at the end; *status is KV_CORRUPT when the bytes are not what they were. */
 bool kv_batch_reader_next(struct kv_batch_reader *reader, kv_status *status, struct kv_err *err);
 
 #endif

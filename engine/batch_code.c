@@ -153,7 +153,8 @@ static struct kv_slice take_value(struct kv_batch_reader *reader, struct kv_read
   return kv_slice_of(reader->values ? reader->values + at : NULL, size);
 }
 
-/* Reads the entry at `pos`; NULL, or what is wrong with it. `first` is true before any other. */
+/* Reads the entry at `pos`; NULL, or what is wrong with it. Its key must be above the last one's unless it is
+** the `first`. */
 static const char *read_entry(struct kv_batch_reader *reader, bool first) {
   struct kv_reader in = {reader->pos, reader->end, false};
   uint64_t key_size = kv_reader_varint(&in);
@@ -252,8 +253,8 @@ void kv_batch_reader_release(struct kv_batch_reader *reader) {
 bool kv_batch_reader_next(struct kv_batch_reader *reader, kv_status *status, struct kv_err *err) {
   *status = KV_OK;
   if (!reader->left) return false;
-  /* the order was checked by init; only the first entry has a key without data */
-  const char *wrong = read_entry(reader, !reader->key.data);
+  /* the order was checked by init */
+  const char *wrong = read_entry(reader, true);
   if (!wrong) return true;
   *status = kv_fail(err, KV_CORRUPT, "log batch: %s", wrong);
   return false;
