@@ -72,6 +72,7 @@ static inline size_t kv_put_varint(uint8_t *p, uint64_t value) {
   return 1;
 }
 static inline size_t kv_varint_size(uint64_t value) {
+  if (value < 0x80) return 1;
   size_t bits = 64 - (size_t)__builtin_clzll(value | 1);
   return (bits + 6) / 7;
 }

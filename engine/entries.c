@@ -38,8 +38,8 @@ static size_t entry_bytes(const uint8_t *at, const struct kv_entry *entry) {
 }
 
 /* The slot of a key and its newest entry, from the walk's first slot on, or NULL. */
-static uint32_t *follow(const struct kv_entries *entries, struct kv_slice key, uint32_t *slot,
-                        struct kv_slots_walk *walk, struct kv_entry *entry) {
+static inline uint32_t *follow(const struct kv_entries *entries, struct kv_slice key,
+                               uint32_t *slot, struct kv_slots_walk *walk, struct kv_entry *entry) {
   for (; slot; slot = kv_slots_next(walk)) {
     const uint8_t *at = kv_place_at(&entries->places, *slot);
     prefetch_rest(at);

@@ -42,7 +42,7 @@ size_t kv_run_lower_bound(const struct kv_run *run, struct kv_slice key) {
 
 struct kv_sst *kv_run_find(const struct kv_run *run, struct kv_slice key) {
   uint64_t prefix = kv_key_prefix(run->comparator, key);
-  size_t at = lower_bound(run, key, prefix);
+  size_t at = run->file_count == 1 ? is_below(run, 0, key, prefix) : lower_bound(run, key, prefix);
   return at == run->file_count || is_above(run, at, key, prefix) ? NULL : run->files[at];
 }
 

@@ -12,10 +12,13 @@ struct counting {
   size_t count;
 };
 
-static void keep_unknown(struct counting *counting, const struct kv_lookup *lookups, size_t n) {
+/* Of `n` lookups at `from`, those without an answer move to the end of the ones before. */
+static void keep_unknown(struct counting *counting, const struct kv_lookup *from, size_t n) {
   for (size_t i = 0; i < n; i++) {
-    counting->found[lookups[i].position] = lookups[i].answer == KV_TABLE_PUT;
-    if (lookups[i].answer == KV_TABLE_NONE) counting->lookups[counting->count++] = lookups[i];
+    counting->found[from[i].position] = from[i].answer == KV_TABLE_PUT;
+    if (from[i].answer != KV_TABLE_NONE) continue;
+    struct kv_lookup *into = &counting->lookups[counting->count++];
+    if (into != &from[i]) *into = from[i];
   }
 }
 
@@ -23,9 +26,9 @@ static void look_in_memory(const struct kv_view *view, const struct kv_batch *ba
                            struct counting *counting, size_t n) {
   struct kv_slice keys[KV_ENTRIES_GROUP];
   uint64_t hashes[KV_ENTRIES_GROUP];
-  struct kv_lookup lookups[KV_ENTRIES_GROUP];
   for (size_t first = 0; first < n; first += KV_ENTRIES_GROUP) {
     size_t count = n - first < KV_ENTRIES_GROUP ? n - first : KV_ENTRIES_GROUP;
+    struct kv_lookup *lookups = &counting->lookups[first];
     kv_batch_uncounted_keys(batch, first, count, keys, hashes);
     for (size_t i = 0; i < count; i++)
       lookups[i] = (struct kv_lookup){.key = keys[i], .hash = hashes[i], .position = first + i};
@@ -36,6 +39,7 @@ static void look_in_memory(const struct kv_view *view, const struct kv_batch *ba
 
 static kv_status look_in_runs(const struct kv_view *view, struct counting *counting,
                               struct kv_err *err) {
+  if (!counting->count) return KV_OK;
   kv_status status =
       kv_read_runs_many(view, counting->lookups, counting->count, KV_LOOKUP_KEY, err);
   for (size_t i = 0; i < counting->count; i++)

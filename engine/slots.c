@@ -267,13 +267,20 @@ void kv_slots_release(struct kv_slots *slots) {
   kv_slots_init(slots);
 }
 
+/* Four tags at a time. */
+typedef uint32_t lanes __attribute__((vector_size(16)));
+_Static_assert(KV_SLOTS_PER_BUCKET == 2 * sizeof(lanes) / sizeof(uint32_t),
+               "a bucket is two lanes");
+
 /* Bits of the slots with a tag; empty ones may be among them. */
 static unsigned match(const struct kv_slots_bucket *bucket, uint32_t tag) {
-  unsigned hits = 0;
-#pragma GCC unroll 8
-  for (unsigned i = 0; i < KV_SLOTS_PER_BUCKET; i++)
-    hits |= (unsigned)(bucket->tags[i] == tag) << i;
-  return hits;
+  const lanes wanted = {tag, tag, tag, tag};
+  const lanes first_bits = {1, 2, 4, 8}, last_bits = {16, 32, 64, 128};
+  lanes first, last;
+  memcpy(&first, bucket->tags, sizeof first);
+  memcpy(&last, bucket->tags + KV_SLOTS_PER_BUCKET / 2, sizeof last);
+  lanes hits = ((lanes)(first == wanted) & first_bits) | ((lanes)(last == wanted) & last_bits);
+  return hits[0] | hits[1] | hits[2] | hits[3];
 }
 
 uint32_t *kv_slots_next(struct kv_slots_walk *walk) {

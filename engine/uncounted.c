@@ -1,6 +1,8 @@
 /* See uncounted.h. The order is that of the pushes: the settled ones come first. */
 #include "uncounted.h"
 
+#include <string.h>
+
 #include "mem.h"
 
 #define WORD_BITS 64
@@ -37,6 +39,7 @@ static kv_status reserve_bits(struct kv_uncounted *uncounted, struct kv_err *err
   if (words < uncounted->capacity * 2) words = uncounted->capacity * 2;
   uint64_t *added = kv_realloc(uncounted->added, words, sizeof *added);
   if (!added) return kv_fail_nomem(err);
+  memset(added + uncounted->capacity, 0, (words - uncounted->capacity) * sizeof *added);
   uncounted->added = added;
   uncounted->capacity = words;
   return KV_OK;
@@ -46,13 +49,13 @@ kv_status kv_uncounted_settle(struct kv_uncounted *uncounted, const bool *found,
                               struct kv_err *err) {
   kv_status status = reserve_bits(uncounted, err);
   if (status) return status;
-  for (size_t i = 0; i < uncounted->waiting; i++) {
-    size_t at = uncounted->settled++;
-    uint64_t bit = (uint64_t)1 << at % WORD_BITS;
-    uint64_t *word = &uncounted->added[at / WORD_BITS];
-    *word = found[i] ? *word & ~bit : *word | bit;
-    uncounted->rows += !found[i];
+  size_t at = uncounted->settled;
+  for (size_t i = 0; i < uncounted->waiting; i++, at++) {
+    uint64_t added = !found[i];
+    uncounted->added[at / WORD_BITS] |= added << at % WORD_BITS;
+    uncounted->rows += (int64_t)added;
   }
+  uncounted->settled = at;
   uncounted->waiting = 0;
   return KV_OK;
 }
@@ -65,6 +68,8 @@ void kv_uncounted_truncate(struct kv_uncounted *uncounted, size_t count) {
   uncounted->waiting = 0;
   while (uncounted->settled > count) {
     size_t at = --uncounted->settled;
-    uncounted->rows -= uncounted->added[at / WORD_BITS] >> at % WORD_BITS & 1;
+    uint64_t bit = (uint64_t)1 << at % WORD_BITS, *word = &uncounted->added[at / WORD_BITS];
+    uncounted->rows -= (*word & bit) != 0;
+    *word &= ~bit;
   }
 }

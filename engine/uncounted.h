@@ -24,7 +24,7 @@ struct kv_uncounted {
   struct kv_uncounted_put *puts;
   size_t waiting;
   size_t room;     /* of `puts` */
-  uint64_t *added; /* a bit for each that was looked up: it was not there */
+  uint64_t *added; /* a bit for each that was looked up: it was not there; 0 behind them */
   size_t capacity; /* words */
   size_t settled;  /* that were looked up */
   int64_t rows;    /* of these, that were not there */

@@ -24,7 +24,7 @@ static const uint8_t fixed_size[TYPE_BYTES] = {0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 
 
 /* ---- From SQL values */
 
-static int datum_of_bytes(sqlite3_value *value, kv_type type, struct kv_datum *datum) {
+static inline int datum_of_bytes(sqlite3_value *value, kv_type type, struct kv_datum *datum) {
   const void *bytes = type == KV_TEXT ? sqlite3_value_text(value) : sqlite3_value_blob(value);
   size_t size = (size_t)sqlite3_value_bytes(value);
   if (!bytes && (size || type == KV_TEXT)) return SQLITE_NOMEM;
@@ -71,9 +71,10 @@ static void real_if_number(struct kv_datum *datum) {
   if (datum->type == KV_REAL && datum->real == 0) datum->real = 0;
 }
 
-int colfam_datum_stored(sqlite3_value *value, enum colfam_affinity affinity,
-                        struct kv_datum *datum) {
+static inline int datum_of_affinity(sqlite3_value *value, enum colfam_affinity affinity,
+                                    struct kv_datum *datum) {
   int type = sqlite3_value_type(value);
+  if (type == SQLITE_BLOB) return datum_of_bytes(value, KV_BLOB, datum);
   if (affinity == COLFAM_AFF_TEXT && (type == SQLITE_INTEGER || type == SQLITE_FLOAT))
     return datum_of_bytes(value, KV_TEXT, datum);
   bool numeric = affinity >= COLFAM_AFF_NUMERIC;
@@ -83,6 +84,11 @@ int colfam_datum_stored(sqlite3_value *value, enum colfam_affinity affinity,
   integer_if_equal(datum);
   if (affinity == COLFAM_AFF_REAL) real_if_number(datum);
   return SQLITE_OK;
+}
+
+int colfam_datum_stored(sqlite3_value *value, enum colfam_affinity affinity,
+                        struct kv_datum *datum) {
+  return datum_of_affinity(value, affinity, datum);
 }
 
 int colfam_row_init(struct colfam_row *row, const struct colfam_schema *schema) {
@@ -110,7 +116,7 @@ int colfam_row_set(struct colfam_row *row, const struct colfam_schema *schema,
   for (int i = 0; i < schema->column_count && rc == SQLITE_OK; i++) {
     rc = i == schema->rowid_column
              ? colfam_datum(values[i], &row->datums[i])
-             : colfam_datum_stored(values[i], schema->columns[i].affinity, &row->datums[i]);
+             : datum_of_affinity(values[i], schema->columns[i].affinity, &row->datums[i]);
   }
   return rc;
 }
@@ -166,8 +172,8 @@ static bool can_be_fixed(const struct colfam_schema *schema, const struct colfam
   return whole && decoded->integer == INT64_MIN;
 }
 
-static int fix_of(const struct colfam_schema *schema, const struct colfam_column *column,
-                  const struct kv_datum *datum) {
+static inline int fix_of(const struct colfam_schema *schema, const struct colfam_column *column,
+                         const struct kv_datum *datum) {
   if (is_encoded(schema, datum)) return FIX_BYTES;
   if (datum->type == KV_TEXT)
     return kv_text_is_folded(column->key_collation, datum->bytes) ? FIX_NONE : FIX_BYTES;
@@ -244,7 +250,8 @@ struct extent {
   size_t payload;
 };
 
-static void store(struct colfam_row *row, const struct kv_datum *datum, struct extent *extent) {
+static inline void store(struct colfam_row *row, const struct kv_datum *datum,
+                         struct extent *extent) {
   uint64_t type = type_of(datum);
   row->stored[extent->count++] = (struct colfam_stored){datum, type};
   extent->types += kv_varint_size(type);
@@ -252,7 +259,7 @@ static void store(struct colfam_row *row, const struct kv_datum *datum, struct e
 }
 
 /* Fix-ups reach to the last key column that has one. */
-static struct extent measure(struct colfam_row *row, const struct colfam_schema *schema) {
+static inline struct extent measure(struct colfam_row *row, const struct colfam_schema *schema) {
   struct extent extent = {0};
   for (int i = 0; i < schema->column_count; i++)
     if (schema->columns[i].value_index >= 0) store(row, &row->datums[i], &extent);
