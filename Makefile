@@ -282,15 +282,19 @@ bench-readme:
 bench-check: $(BENCH_BIN)
 	@COLFAM_BENCH=check CK_TIMEOUT_MULTIPLIER=20 bash tests/run.sh $^
 
-# Suites that hold whatever order keys are in, on tables in another one: reverse, by sort keys, by a comparator
-# (ext/orders_test.c); beside those that make such tables themselves.
-ORDERED = sql_attacks sql_backup sql_backup_left sql_backup_live sql_bulk sql_check sql_commands sql_commit_failures \
-  sql_cursors sql_integrity sql_lifetime sql_removal sql_seal sql_spill sql_threads sql_transactions sql_work
+# All programs under each order of keys that is not the columns' own: reverse, by sort keys, by a comparator
+# (tests/orders.sh). QUICK=1: most of them, each under one, in turn. What is linked beside SQLite is so once more, with
+# what makes the tables.
+ORDERED_CORE = $(patsubst $(BUILD)/tests/%,$(BUILD)/orders/%,$(CORE_BIN))
+ORDERED = $(LOADED_BIN) $(ORDERED_CORE) $(FAULT_BIN) $(UNIT_BIN)
 .PHONY: check-orders
-check-orders: $(ORDERED:%=$(BUILD)/tests/%) $(patsubst %,$(BUILD)/tests/%,sql_orders test_custom test_engine)
-	@bash tests/run.sh $(patsubst %,$(BUILD)/tests/%,sql_orders test_custom test_engine)
-	@set -e; for order in reverse test-encoder test-backwards; do echo "== comparator = $$order"; \
-	  COLFAM_SO=$(COLFAM_TEST_SO) COLFAM_TEST_COMPARATOR=$$order bash tests/run.sh $(ORDERED:%=$(BUILD)/tests/%); done
+check-orders: $(BUILD)/test/colfam.so $(ORDERED)
+	@$(if $(QUICK),COLFAM_STEPS=6000) COLFAM_SO=$(COLFAM_TEST_SO) QUICK=$(QUICK) bash tests/orders.sh $(ORDERED)
+
+$(filter $(BUILD)/orders/fuzz_%,$(ORDERED_CORE)): PROGRAM_FLAGS = -Wl,--wrap=_mark_point,--wrap=_ck_assert_failed
+$(ORDERED_CORE): $(BUILD)/orders/%: $(BUILD)/core/tests/%.o $(BUILD)/core/libharness.a $(BUILD)/fault/libcolfam.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) $(PROGRAM_FLAGS) -o $@ $^ $(CHECK_LIBS) -lsqlite3 $(LIBS)
 
 # Power loss, STATES of it more, over all journal modes and synchronous settings; goes on where it was stopped.
 check-power: $(BUILD)/tests/crash_power

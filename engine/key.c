@@ -20,7 +20,7 @@
 **
 ** A text is folded first, to what its collation compares. NOCASE: A-Z become a-z up to the first NUL byte,
 ** and all bytes behind that become NUL, since SQLite's comparison ends there and then asks for the
-** lengths. RTRIM: spaces at the end are left out.
+** lengths. RTRIM: spaces at the end are left out. An encoder makes its sort key of the folded text.
 **
 ** descending: every byte of the column, type byte included, is inverted. This reverses the order
 ** because no column's encoding is a prefix of another's (descending text and blob are always
@@ -172,13 +172,30 @@ static void append_sort_key(struct kv_buf *key, struct kv_key_part part, struct 
     append_bytes(key, part, kv_slice_of(room, (size_t)size));
 }
 
-static void append_text(struct kv_buf *key, struct kv_key_part part, struct kv_slice text) {
+/* The sort key of what the collation compares. */
+static void append_folded_sort_key(struct kv_buf *key, struct kv_key_part part,
+                                   struct kv_slice text) {
+  struct kv_buf folded;
+  kv_buf_init(&folded);
+  append_nocase(&folded, (struct kv_key_part){.last = true}, text);
+  if (folded.status == KV_OK)
+    append_sort_key(key, part, kv_buf_slice(&folded));
+  else
+    key->status = folded.status;
+  kv_buf_release(&folded);
+}
+
+static void append_encoded_text(struct kv_buf *key, struct kv_key_part part, struct kv_slice text) {
+  if (part.collation == KV_NOCASE && text.size)
+    append_folded_sort_key(key, part, text);
+  else
+    append_sort_key(key, part, part.collation == KV_RTRIM ? trim(text) : text);
+}
+
+static void append_plain_text(struct kv_buf *key, struct kv_key_part part, struct kv_slice text) {
   switch (part.collation) {
     case KV_BINARY:
-      if (part.encoder)
-        append_sort_key(key, part, text);
-      else
-        append_bytes(key, part, text);
+      append_bytes(key, part, text);
       break;
     case KV_NOCASE:
       append_nocase(key, part, text);
@@ -187,6 +204,13 @@ static void append_text(struct kv_buf *key, struct kv_key_part part, struct kv_s
       append_bytes(key, part, trim(text));
       break;
   }
+}
+
+static void append_text(struct kv_buf *key, struct kv_key_part part, struct kv_slice text) {
+  if (part.encoder)
+    append_encoded_text(key, part, text);
+  else
+    append_plain_text(key, part, text);
   append_end(key, part);
 }
 
@@ -353,7 +377,8 @@ kv_status kv_key_decode(struct kv_slice *key, struct kv_key_part part, struct kv
   struct column column = {*key, part.descending ? 0xff : 0};
   kv_status status = decode_column(&column, part, scratch, value, err);
   if (status != KV_OK) return status;
-  if (value->type == KV_TEXT && !kv_text_is_folded(part.collation, value->bytes)) {
+  bool folds = value->type == KV_TEXT && !part.encoder;
+  if (folds && !kv_text_is_folded(part.collation, value->bytes)) {
     return kv_fail(err, KV_CORRUPT, "key: a text that its collation would fold");
   }
   if (part.last && column.rest.size) {

@@ -41,9 +41,8 @@ struct kv_key_part {
   bool descending; /* bytes inverted */
   bool last;       /* the last column: text and blob end with the key, not with a terminator (unless
                       descending) */
-  kv_collation collation; /* of texts; other types do not have one */
-  const struct kv_encoder
-      *encoder; /* of texts and blobs, under KV_BINARY alone; NULL: as they are */
+  kv_collation collation;           /* of texts; other types do not have one */
+  const struct kv_encoder *encoder; /* of blobs and of texts as folded; NULL: as they are */
 };
 
 /* Appends one column; a failure is the buffer's sticky NOMEM. Keys over KV_KEY_BYTES_MAX are the

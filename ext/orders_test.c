@@ -51,18 +51,10 @@ void colfam_orders_test_register(const char *name) {
   sqlite3_free(message);
 }
 
-static bool has_collation(const struct colfam_schema *schema) {
-  for (int i = 0; i < schema->key_count; i++)
-    if (schema->columns[schema->key_columns[i]].key_collation != KV_BINARY) return true;
-  return false;
-}
-
 void colfam_orders_test_default(struct colfam_schema *schema) {
   struct colfam_options *options = &schema->options;
   const char *name = getenv("COLFAM_TEST_COMPARATOR");
   if (!name || !*name || strcmp(options->comparator, "bytewise") != 0) return;
-  bool encodes = strcmp(name, "test-encoder") == 0 || strcmp(name, "test-folding") == 0;
-  if (encodes && has_collation(schema)) return;
   sqlite3_snprintf(sizeof options->comparator, options->comparator, "%s", name);
 }
 

@@ -301,20 +301,6 @@ enum colfam_order_kind colfam_schema_order(struct colfam_schema *schema) {
   return schema->encoder ? COLFAM_ORDER_ENCODED : COLFAM_ORDER_CALLED;
 }
 
-/* A sort key is made of what the text is, not of what a collation makes of it. */
-static int check_collations(const struct colfam_schema *schema, char **message) {
-  for (int i = 0; i < schema->key_count; i++) {
-    const struct colfam_column *column = &schema->columns[schema->key_columns[i]];
-    if (column->key_collation != KV_BINARY)
-      return colfam_error(message, SQLITE_ERROR,
-                          "table %s: key column %s: COLLATE %s beside comparator %s, a sort-key "
-                          "encoder, is not supported: let the encoder make equal what is to be",
-                          schema->label, column->name, column->collation,
-                          schema->options.comparator);
-  }
-  return SQLITE_OK;
-}
-
 int colfam_schema_find_order(struct colfam_schema *schema, char **message) {
   if (colfam_options_are_native(&schema->options) || schema->custom) return SQLITE_OK;
   struct kv_custom *custom = colfam_order_find(schema->options.comparator);
@@ -323,11 +309,6 @@ int colfam_schema_find_order(struct colfam_schema *schema, char **message) {
                         "table %s: its comparator %s is not registered in this process: programs "
                         "register it with register_order of colfam.h",
                         schema->label, schema->options.comparator);
-  int rc = kv_custom_encoder(custom) ? check_collations(schema, message) : SQLITE_OK;
-  if (rc != SQLITE_OK) {
-    kv_custom_unref(custom);
-    return rc;
-  }
   schema->custom = custom;
   schema->encoder = kv_custom_encoder(custom);
   schema->ascending = !schema->encoder && schema->key_count == 1;

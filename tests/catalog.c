@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness_comparator.h"
 #include "mem.h"
 
 #define DIR "db-colfam"
@@ -168,6 +169,7 @@ void store_init(struct store *store, uint64_t seed, size_t cache_bytes) {
   kv_options_default(&store->config.options);
   store->config.options.block_bytes = 1024;
   store->config.cache = store->cache;
+  store->config.comparator = harness_comparator();
   open_family(store);
 }
 

@@ -47,10 +47,12 @@ static int run(sqlite3 *db, const char *sql, char **rows) {
     for (int i = 0; i < sqlite3_column_count(stmt); i++) {
       sqlite3_str_appendf(text, "%s|", (const char *)sqlite3_column_text(stmt, i));
     }
+    sqlite3_str_appendchar(text, 1, '\n');
     rc = SQLITE_OK;
   }
   rc = sqlite3_finalize(stmt);
   *rows = sqlite3_str_finish(text);
+  if (*rows) sql_settle_order(sql, *rows);
   return rc;
 }
 

@@ -140,8 +140,8 @@ static void check_points(struct bank_worker *worker) {
   int a = below(worker, BANK_ACCOUNTS), b = below(worker, BANK_ACCOUNTS),
       c = below(worker, BANK_ACCOUNTS);
   snprintf(sql, sizeof sql,
-           "SELECT (SELECT group_concat(amount) FROM family WHERE id IN (%d, %d, %d)) ="
-           " (SELECT group_concat(amount) FROM plain WHERE id IN (%d, %d, %d))"
+           "SELECT (SELECT group_concat(amount) FROM (SELECT * FROM family WHERE id IN (%d, %d, %d)"
+           " ORDER BY id)) = (SELECT group_concat(amount) FROM plain WHERE id IN (%d, %d, %d))"
            " AND (SELECT amount FROM family WHERE id = %d) = (SELECT amount FROM plain"
            " WHERE id = %d) AND EXISTS(SELECT 1 FROM family WHERE id = %d)",
            a, b, c, a, b, c, a, a, b);

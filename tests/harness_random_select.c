@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "harness_random_sql.h"
+#include "harness_sql.h"
 
 static void where(struct random_sql *g, const struct random_table *table, const char *alias) {
   if (random_once_in(g, 8)) return;
@@ -90,7 +91,8 @@ static void aggregates(struct random_sql *g) {
   where(g, table, "q");
 }
 
-/* A group may hold several equal values: never asked for just one of them. */
+/* A group may hold several equal values: never asked for just one of them. (Which one DISTINCT and UNION
+** show the tables' order tells.) */
 static void groups(struct random_sql *g) {
   const struct random_table *table = random_table(g);
   static const char *const forms[] = {"SELECT count(q.%s), count(*)", "SELECT max(quote(q.%s))",
@@ -99,7 +101,10 @@ static void groups(struct random_sql *g) {
       random_once_in(g, 2) ? random_key_name(table, 0) : random_column_name(g, table);
   g->or_allowed = false;
   if (random_once_in(g, 3)) {
-    random_add(g, "SELECT DISTINCT q.%s FROM %s AS q", column, table->name);
+    random_add(g,
+               sql_native() ? "SELECT DISTINCT q.%s FROM %s AS q"
+                            : "SELECT DISTINCT quote(q.%s) FROM %s AS q",
+               column, table->name);
     where(g, table, "q");
   } else {
     sqlite3_str_appendf(g->text, RANDOM_OF(g, forms), column);
@@ -245,8 +250,10 @@ static void scalar_subquery(struct random_sql *g) {
 }
 
 static void part_of_compound(struct random_sql *g, const struct random_table *table) {
-  random_add(g, "SELECT q.%s, q.%s FROM %s AS q", random_key_name(table, 0), table->columns[0].name,
-             table->name);
+  random_add(g,
+             sql_native() ? "SELECT q.%s, q.%s FROM %s AS q"
+                          : "SELECT quote(q.%s), quote(q.%s) FROM %s AS q",
+             random_key_name(table, 0), table->columns[0].name, table->name);
   where(g, table, "q");
 }
 

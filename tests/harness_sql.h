@@ -45,17 +45,24 @@ void sql_fails(sqlite3 *db, const char *sql, int code, const char *text);
 /* The rows: joined by '\n', columns by '|', NULL as NULL, blobs as x'..', all else as SQLite's text.
 ** The caller frees with sqlite3_free. */
 char *sql_query(sqlite3 *db, const char *sql);
-/* In tables of another order, with $COLFAM_TEST_COMPARATOR (make check-orders), rows come in another
-** order when no ORDER BY says which. */
+/* Tables are in another order with $COLFAM_TEST_COMPARATOR (make check-orders): not native, for what
+** only the columns' own order has (plans, counters of what they read); reverse, which has the same plans. */
+bool sql_native(void);
+bool sql_reverse(void);
+bool sql_has_ranges(void); /* either */
+bool sql_calls(void);      /* ordered by a comparator */
+/* There rows come in another order when no ORDER BY says which, and LIMIT chooses others. */
 bool sql_keeps_order(const char *sql);
-/* Sorts the lines of such an answer, in place. */
+bool sql_chooses_rows(const char *sql);
+/* Makes such an answer comparable, in place: its lines, and what group_concat has joined, are sorted; of
+** chosen rows their number is left. */
 void sql_settle_order(const char *sql, char *rows);
 /* The rows must be these. */
 void sql_rows(sqlite3 *db, const char *sql, const char *expected);
 /* Both texts must give the same rows. */
 void sql_same(sqlite3 *db, const char *sql, const char *other);
 sqlite3_int64 sql_int(sqlite3 *db, const char *sql);
-/* The EXPLAIN QUERY PLAN of the statement must have `text` in it. */
+/* The EXPLAIN QUERY PLAN of the statement must have `text` in it; a range only where keys have such. */
 void sql_plan(sqlite3 *db, const char *sql, const char *text);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "code.h"
+#include "harness_comparator.h"
 #include "hash.h"
 #include "mem.h"
 
@@ -44,7 +45,11 @@ struct kv_slice random_key(struct harness_random *random, uint8_t *into, size_t 
 }
 
 static int by_key(const void *a, const void *b) {
-  return kv_slice_compare(((const struct row *)a)->key, ((const struct row *)b)->key);
+  return harness_compare(((const struct row *)a)->key, ((const struct row *)b)->key);
+}
+
+void rows_sort(struct rows *rows) {
+  if (rows->count) qsort(rows->items, rows->count, sizeof *rows->items, by_key);
 }
 
 void rows_random(struct rows *rows, struct harness_random *random, size_t n, size_t key_max,
@@ -60,7 +65,7 @@ void rows_random(struct rows *rows, struct harness_random *random, size_t n, siz
   }
   free(key);
   free(value);
-  if (rows->count) qsort(rows->items, rows->count, sizeof *rows->items, by_key);
+  rows_sort(rows);
   size_t kept = 0;
   for (size_t i = 0; i < rows->count; i++) {
     if (kept && !by_key(&rows->items[kept - 1], &rows->items[i])) {
@@ -85,13 +90,14 @@ void rows_numbered(struct rows *rows, uint64_t first, uint64_t step, size_t n, s
     rows_add(rows, kv_slice_of(key, 8), kv_slice_of(value, value_size), false);
   }
   free(value);
+  rows_sort(rows);
 }
 
 size_t rows_lower_bound(const struct rows *rows, struct kv_slice key) {
   size_t low = 0, high = rows->count;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (kv_slice_compare(rows->items[middle].key, key) < 0) {
+    if (harness_compare(rows->items[middle].key, key) < 0) {
       low = middle + 1;
     } else {
       high = middle;
@@ -234,6 +240,7 @@ void stage_init(struct stage *stage, size_t cache_budget) {
   stage->config = (struct kv_table_config){.env = stage->fault,
                                            .dir = "app.db-colfam",
                                            .uuid = "0123456789abcde",
+                                           .comparator = harness_comparator(),
                                            .compression_level = 3,
                                            .filter_bits = 10,
                                            .block_bytes = 4096};
@@ -339,8 +346,8 @@ kv_status stage_multi_get(struct stage *stage, struct kv_lookup *lookups, size_t
   struct kv_slice smallest = kv_buf_slice(&stage->info.smallest);
   struct kv_slice largest = kv_buf_slice(&stage->info.largest);
   for (size_t i = 0; i < n; i++) {
-    bool inside = kv_slice_compare(lookups[i].key, smallest) >= 0 &&
-                  kv_slice_compare(lookups[i].key, largest) <= 0;
+    bool inside = harness_compare(lookups[i].key, smallest) >= 0 &&
+                  harness_compare(lookups[i].key, largest) <= 0;
     lookups[i].table = inside ? stage->table : NULL;
   }
   return kv_table_multi_get(lookups, n, KV_LOOKUP_VALUE, err);

@@ -11,7 +11,7 @@
 #include "harness.h"
 #include "table_read.h"
 
-/* ---- Rows, sorted by key */
+/* ---- Rows, sorted by key in the order that the test is run under */
 
 struct row {
   struct kv_slice key, value; /* owned */
@@ -25,6 +25,8 @@ struct rows {
 /* Copies key and value; the caller keeps the order. */
 void rows_add(struct rows *rows, struct kv_slice key, struct kv_slice value, bool deleted);
 void rows_release(struct rows *rows);
+/* Into the order of the test's keys (harness_comparator.h). */
+void rows_sort(struct rows *rows);
 /* About n rows with distinct keys of up to key_max bytes of a small alphabet, values up to value_max
 ** bytes, some of them compressible, every fifth a tombstone. */
 void rows_random(struct rows *rows, struct harness_random *random, size_t n, size_t key_max,

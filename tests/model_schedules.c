@@ -189,7 +189,8 @@ static void compare(struct actor *actor) {
       break;
     default:
       snprintf(points, sizeof points,
-               "SELECT (SELECT group_concat(v) FROM t WHERE k IN (%u, %u, %u)) IS"
+               "SELECT (SELECT group_concat(v) FROM (SELECT * FROM t WHERE k IN (%u, %u, %u)"
+               " ORDER BY k)) IS"
                " (SELECT group_concat(v) FROM o WHERE k IN (%u, %u, %u))"
                " AND (SELECT v FROM t WHERE k = %u) IS (SELECT v FROM o WHERE k = %u)"
                " AND EXISTS(SELECT 1 FROM t WHERE k = %u) = EXISTS(SELECT 1 FROM o WHERE k = %u)",

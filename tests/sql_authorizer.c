@@ -167,7 +167,7 @@ static char *run(const char *step, bool twin) {
   sqlite3_finalize(stmt);
   sqlite3_free(text);
   char *result = sqlite3_str_finish(rows);
-  if (result) sql_settle_order(step, result);
+  if (result) sql_settle_order("", result); /* by keys that are ignored, ORDER BY is none */
   if (rc == SQLITE_OK) return result ? result : sqlite3_mprintf("");
   sqlite3_free(result);
   return NULL;

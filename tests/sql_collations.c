@@ -135,14 +135,20 @@ static void compare_with(const char *x, const char *y) {
     sqlite3_free(condition);
   }
   bothf(db, "SELECT k, v FROM @ WHERE k IN (%s, %s, 'zz')", x, y);
-  bothf(db, "SELECT k, v FROM @ WHERE k IN (%s, %s, 'ABC', 1) ORDER BY k DESC, j", x, y);
+  bothf(db, "SELECT k, v FROM @ WHERE k IN (%s, %s, 'ABC', 1) ORDER BY k DESC, j%s", x, y,
+        sql_native() ? "" : ", v");
   bothf(db, "SELECT k, v FROM @ WHERE k NOT IN (%s, %s)", x, y);
   bothf(db, "SELECT k, v FROM @ WHERE k BETWEEN %s AND %s", x, y);
-  bothf(db, "SELECT k, v FROM @ WHERE k > %s AND k < %s ORDER BY k", x, y);
+  /* which of equal ones comes first, the order of the table tells */
+  bothf(db, "SELECT k, v FROM @ WHERE k > %s AND k < %s ORDER BY k%s", x, y,
+        sql_native() ? "" : ", v");
   bothf(db, "SELECT k, j, v FROM @ WHERE k = %s AND j = %s", x, y);
   bothf(db, "SELECT k, j, v FROM @ WHERE k = %s AND j IN (%s, 'ab', 1)", x, y);
   bothf(db, "SELECT k, j, v FROM @ WHERE j = %s AND k >= %s", x, y);
-  bothf(db, "SELECT min(k), max(k) FROM @ WHERE k >= %s", x);
+  bothf(db,
+        sql_native() ? "SELECT min(k), max(k) FROM @ WHERE k >= %s"
+                     : "SELECT length(rtrim(min(k))), length(rtrim(max(k))) FROM @ WHERE k >= %s",
+        x);
 }
 
 START_TEST(comparisons_of_every_value) {
@@ -156,10 +162,10 @@ START_TEST(bound_values_compare_as_literals_do) {
   make(shapes[_i], FILES);
   sqlite3_stmt *stmts[2];
   for (int i = 0; i < 2; i++) {
-    char *sql = sqlite3_mprintf("SELECT group_concat(v) FROM (SELECT v FROM %c WHERE k = ?1"
-                                " UNION ALL SELECT v FROM %c WHERE k IN (?1, ?2)"
-                                " UNION ALL SELECT v FROM %c WHERE k > ?1 AND k <= ?2)",
-                                "ot"[i], "ot"[i], "ot"[i]);
+    char *sql = sqlite3_mprintf("SELECT group_concat(v) FROM (SELECT 1 AS n, v FROM %c WHERE k = ?1"
+                                " UNION ALL SELECT 2, v FROM %c WHERE k IN (?1, ?2)"
+                                " UNION ALL SELECT 3, v FROM %c WHERE k > ?1 AND k <= ?2%s)",
+                                "ot"[i], "ot"[i], "ot"[i], sql_native() ? "" : " ORDER BY n, v");
     ck_assert_int_eq(sqlite3_prepare_v2(db, sql, -1, &stmts[i], NULL), SQLITE_OK);
     sqlite3_free(sql);
   }
@@ -249,7 +255,7 @@ START_TEST(plans_use_the_key_under_its_own_collation) {
     bool sorts = strstr(plans[i][0], "ORDER BY") != NULL;
     char *plan = sqlite3_mprintf("EXPLAIN QUERY PLAN %s", plans[i][0]);
     char *rows = sql_query(db, plan);
-    ck_assert_msg(!sorts || !strstr(rows, "TEMP B-TREE"), "%s", rows);
+    ck_assert_msg(!sorts || !sql_has_ranges() || !strstr(rows, "TEMP B-TREE"), "%s", rows);
     sqlite3_free(rows);
     sqlite3_free(plan);
   }
@@ -264,7 +270,7 @@ START_TEST(writes_with_equal_keys) {
       "INSERT INTO @(k, j, v) VALUES('new', 'NEW', 101), ('NEW', 'new', 102)",
       "INSERT OR IGNORE INTO @(k, j, v) VALUES('new ', 'NEW', 103), ('NEW', 'new', 104)",
       "INSERT OR REPLACE INTO @(k, j, v) VALUES('aBc', 'ab', 105), ('abc ', 'ab', 106)",
-      "REPLACE INTO @(k, j, v) SELECT k, upper(j), v + 200 FROM @",
+      "REPLACE INTO @(k, j, v) SELECT k, upper(j), v + 200 FROM @ ORDER BY v",
       "INSERT OR FAIL INTO @(k, j, v) VALUES('x', 'x', 1), ('X', 'x ', 2), ('y', 'y', 3)",
       "UPDATE @ SET k = upper(k)",
       "UPDATE @ SET k = k || ' '",
@@ -283,6 +289,8 @@ START_TEST(writes_with_equal_keys) {
   };
   make(shapes[_i % SHAPES], (enum place)(_i / SHAPES));
   for (size_t i = 0; i < sizeof writes / sizeof *writes; i++) {
+    bool several = strstr(writes[i], "UPDATE OR") || strstr(writes[i], "k || ' '");
+    if (!sql_native() && several) continue; /* the outcome is told by which row comes first */
     both(db, writes[i]);
     both(db, "SELECT k, j, v FROM @");
   }
@@ -293,9 +301,9 @@ END_TEST
 START_TEST(writes_undone) {
   make(shapes[_i % SHAPES], (enum place)(_i / SHAPES));
   sql_ok(db, "SAVEPOINT a");
-  both(db, "UPDATE OR IGNORE @ SET k = upper(k)");
+  both(db, sql_native() ? "UPDATE OR IGNORE @ SET k = upper(k)" : "UPDATE @ SET j = j || 'x'");
   sql_ok(db, "SAVEPOINT b");
-  both(db, "REPLACE INTO @(k, j, v) SELECT lower(k), j, v FROM @");
+  both(db, "REPLACE INTO @(k, j, v) SELECT lower(k), j, v FROM @ ORDER BY v");
   both(db, "SELECT k, j, v FROM @");
   sql_ok(db, "ROLLBACK TO b");
   both(db, "SELECT k, j, v FROM @");
@@ -359,15 +367,19 @@ END_TEST
 
 /* What counts is the key's size: spaces at its end are none of it. */
 START_TEST(longest_keys) {
-  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k TEXT COLLATE RTRIM PRIMARY KEY);"
-             "CREATE VIRTUAL TABLE n USING colfam(k COLLATE NOCASE, v, PRIMARY KEY(k DESC));"
+  /* of which the bytes ascend */
+  sql_okf(db, "CREATE VIRTUAL TABLE t USING colfam(k TEXT COLLATE RTRIM, PRIMARY KEY(k%s))",
+          sql_reverse() ? " DESC" : "");
+  sql_ok(db, "CREATE VIRTUAL TABLE n USING colfam(k COLLATE NOCASE, v, PRIMARY KEY(k DESC));"
              "INSERT INTO t VALUES('a' || printf('%*s', 500000, '')), (printf('%.*c', 65535, 'B'));"
              "INSERT INTO n VALUES(printf('%.*c', 65533, 'B'), 1)");
   sql_fails(db, "INSERT INTO t VALUES(printf('%.*c', 65536, 'B') || '  ')", SQLITE_TOOBIG,
             "table t: a key may have at most 65536 bytes when encoded");
-  sql_fails(db, "INSERT INTO n VALUES(printf('%.*c', 65534, 'B'), 1)", SQLITE_TOOBIG, "table n");
-  sql_fails(db, "INSERT INTO n VALUES('A' || char(0) || printf('%.*c', 40000, 'B'), 1)",
-            SQLITE_TOOBIG, "table n");
+  if (sql_native()) { /* a descending key's end and its zeros take more, in other orders not this one's */
+    sql_fails(db, "INSERT INTO n VALUES(printf('%.*c', 65534, 'B'), 1)", SQLITE_TOOBIG, "table n");
+    sql_fails(db, "INSERT INTO n VALUES('A' || char(0) || printf('%.*c', 40000, 'B'), 1)",
+              SQLITE_TOOBIG, "table n");
+  }
   for (int i = 0; i < 2; i++) {
     sql_rows(db, "SELECT length(k), rtrim(k) = 'a' FROM t", "65535|0\n500001|1");
     sql_rows(db, "SELECT length(k) FROM t WHERE k = 'a'", "500001");
@@ -391,7 +403,8 @@ START_TEST(functions_take_and_show_folded_keys) {
            " colfam_may_exist('t', 'z', 5)",
            "1|0|1");
   sql_ok(db, "INSERT INTO t(t) VALUES('flush')");
-  sql_rows(db, "SELECT smallest, largest FROM colfam_files('t')", "'ab', 'C'|'z', 5");
+  if (sql_native())
+    sql_rows(db, "SELECT smallest, largest FROM colfam_files('t')", "'ab', 'C'|'z', 5");
 }
 END_TEST
 

@@ -120,19 +120,20 @@ START_TEST(not_null_in_every_conflict_mode) {
     both_create(db, shapes[shape][0], shapes[shape][1], "");
     both(db, "INSERT INTO @(k, a, b) VALUES(1, 1, 1), (2, 2, 2), (3, 3, 3)");
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+      bool one = !sql_native() && strstr(modes[i], "FAIL"); /* the rows before it stay changed */
       static const char *const rows[] = {"(10, NULL, 1)", "(11, 1, NULL)", "(NULL, 1, 1)",
                                          "(12, 1, 1), (13, NULL, NULL), (14, 1, 1)",
                                          "(1, NULL, 1)"};
       for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         bothf(db, "INSERT %s INTO @(k, a, b) VALUES%s", modes[i], rows[r]);
-        both(db, "SELECT k, a, b FROM @ ORDER BY k, b");
+        both(db, "SELECT k, a, b FROM @ ORDER BY k, b, a");
         both(db, "DELETE FROM @ WHERE k > 9");
       }
       bothf(db, "INSERT %s INTO @ DEFAULT VALUES", modes[i]);
       bothf(db, "UPDATE %s @ SET a = NULL WHERE k = 2", modes[i]);
-      bothf(db, "UPDATE %s @ SET b = nullif(b, 2)", modes[i]);
-      bothf(db, "UPDATE %s @ SET a = nullif(a, 3), b = 9", modes[i]);
-      both(db, "SELECT k, a, b FROM @ ORDER BY k, b");
+      bothf(db, "UPDATE %s @ SET b = nullif(b, 2)%s", modes[i], one ? " WHERE k = 2" : "");
+      bothf(db, "UPDATE %s @ SET a = nullif(a, 3), b = 9%s", modes[i], one ? " WHERE k = 3" : "");
+      both(db, "SELECT k, a, b FROM @ ORDER BY k, b, a");
     }
     both_drop(db);
   }
@@ -227,7 +228,7 @@ START_TEST(rowids_hidden_and_shadowed) {
   both(db, "UPDATE @ SET rowid = rowid + 100 WHERE a = 3");
   both(db, "SELECT rowid, a, b FROM @");
   both(db, "DELETE FROM @ WHERE rowid IN (1, 10)");
-  both(db, "INSERT INTO @ SELECT * FROM @");
+  both(db, "INSERT INTO @ SELECT * FROM @ ORDER BY rowid");
   both(db, "SELECT oid, a, b FROM @ ORDER BY rowid DESC");
   both_drop(db);
   both_create(db, "rowid TEXT, v", "", "");

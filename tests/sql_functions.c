@@ -344,13 +344,17 @@ END_TEST
 
 /* ---- colfam_files */
 
+static const char *ends(const char *native, const char *reverse) {
+  return sql_reverse() ? reverse : native;
+}
+
 START_TEST(files_shows_what_lies_on_disk) {
   sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k INT PRIMARY KEY, v TEXT)");
   sql_rows(db, "SELECT * FROM colfam_files('t')", "");
   sql_ok(db, "DROP TABLE t");
   numbers_make();
   sql_rows(db, "SELECT level, rows, tombstones, smallest, largest, problem FROM colfam_files('t')",
-           "0|100|0|2|200|NULL");
+           ends("0|100|0|2|200|NULL", "0|100|0|200|2|NULL"));
   sql_rows(db,
            "SELECT id GLOB '[0-9a-f]*' AND length(id) = 16, seq > 0, raw_bytes > 1000,"
            " abs(compression_ratio - raw_bytes * 1.0 / bytes) < 1e-9,"
@@ -367,10 +371,10 @@ START_TEST(files_counts_tombstones_apart_and_newest_first) {
   sql_ok(db, "DELETE FROM t WHERE k IN (2, 4); INSERT INTO t VALUES(1, 'x');"
              "INSERT INTO t(t) VALUES('flush')");
   sql_rows(db, "SELECT rows, tombstones, reclaimable, smallest, largest FROM colfam_files('t')",
-           "1|2|0|1|4\n100|0|0|2|200");
+           ends("1|2|0|1|4\n100|0|0|2|200", "1|2|0|4|1\n100|0|0|200|2"));
   sql_ok(db, "INSERT INTO t(t) VALUES('compact')");
   sql_rows(db, "SELECT rows, tombstones, reclaimable, smallest, largest FROM colfam_files('t')",
-           "99|0|0|1|200");
+           ends("99|0|0|1|200", "99|0|0|200|1"));
 }
 END_TEST
 
@@ -382,7 +386,9 @@ START_TEST(files_rate_is_measured_once_absent_keys_were_asked) {
 }
 END_TEST
 
+/* Of a sort key its bytes, which are no literal of the row's. */
 START_TEST(files_writes_keys_as_sql_literals) {
+  if (!sql_native()) return;
   sql_ok(db, "CREATE VIRTUAL TABLE m USING colfam(a, b TEXT, PRIMARY KEY(a, b DESC));"
              "INSERT INTO m VALUES(-1.5, 'it''s'), (x'00ff', '');"
              "INSERT INTO m(m) VALUES('flush')");

@@ -391,7 +391,7 @@ static const char *const cube_orders[] = {
     "ORDER BY a DESC, b, c DESC",
     "ORDER BY a, b, c",
     "ORDER BY b, a, c",
-    "ORDER BY a, b DESC LIMIT 5 OFFSET 2",
+    "ORDER BY a, b DESC, c LIMIT 5 OFFSET 2",
 };
 
 START_TEST(lists_on_every_column_come_in_key_order) {

@@ -115,11 +115,15 @@ END_TEST
 
 /* What is bound may be a column of a numeric type after all, in a statement that stores it. */
 static const char *const writes[] = {
-    "INSERT INTO x(id, n) VALUES(2, ?1) RETURNING (SELECT group_concat(k) FROM @ WHERE k < n)",
+    "INSERT INTO x(id, n) VALUES(2, ?1) RETURNING (SELECT group_concat(k) FROM"
+    " (SELECT k FROM @ WHERE k < n ORDER BY k))",
     "INSERT INTO x(id, n) VALUES(1, ?1) ON CONFLICT DO UPDATE"
-    " SET s = (SELECT group_concat(k) FROM @ WHERE k < excluded.n) RETURNING s",
-    "UPDATE x SET n = ?1 RETURNING (SELECT group_concat(k) FROM @ WHERE k < n)",
-    "INSERT INTO x(id, n, s) VALUES(3, ?1, '@') RETURNING (SELECT group_concat(k) FROM seen)",
+    " SET s = (SELECT group_concat(k) FROM (SELECT k FROM @ WHERE k < excluded.n ORDER BY k))"
+    " RETURNING s",
+    "UPDATE x SET n = ?1 RETURNING (SELECT group_concat(k) FROM"
+    " (SELECT k FROM @ WHERE k < n ORDER BY k))",
+    "INSERT INTO x(id, n, s) VALUES(3, ?1, '@') RETURNING (SELECT group_concat(k) FROM (SELECT k"
+    " FROM seen ORDER BY k))",
 };
 
 START_TEST(bound_text_is_a_numeric_column_when_it_is_written) {
@@ -241,7 +245,7 @@ static void check_bound(const char *sql, const char *text, int lookups) {
   sqlite3_bind_text(stmt, 1, text, -1, SQLITE_STATIC);
   while (sqlite3_step(stmt) == SQLITE_ROW) continue;
   ck_assert_int_eq(sqlite3_finalize(stmt), SQLITE_OK);
-  ck_assert_msg(widened() - before == lookups, "%s [%s]", sql, text);
+  if (sql_has_ranges()) ck_assert_msg(widened() - before == lookups, "%s [%s]", sql, text);
 }
 
 START_TEST(bounds_that_are_no_columns_are_not_widened) {
@@ -257,6 +261,11 @@ START_TEST(bounds_that_are_no_columns_are_not_widened) {
   check_bound("SELECT k FROM t WHERE k < (SELECT '2024' || '-06')", "", 1);
 }
 END_TEST
+
+/* How many of `all` blocks may be read: where keys have no ranges, all of them in each of two scans. */
+static sqlite3_int64 at_most(sqlite3_int64 blocks, sqlite3_int64 all) {
+  return sql_has_ranges() ? blocks : 2 * all;
+}
 
 static sqlite3_int64 blocks_touched(const char *sql) {
   sqlite3_int64 before = counter("'cache_hits', 'cache_misses'");
@@ -277,12 +286,12 @@ START_TEST(upper_bound_among_dates_leaps_over_years) {
   ck_assert_int_gt(all, 150);
   sql_rows(db, "SELECT k FROM x CROSS JOIN t ON k < d", "2030\n7");
   sqlite3_int64 forwards = blocks_touched("SELECT k FROM x CROSS JOIN t ON k < d");
-  ck_assert_int_le(forwards, 40 * 2 + 10);
+  ck_assert_int_le(forwards, at_most(40 * 2 + 10, all));
   sqlite3_int64 backwards = blocks_touched("SELECT k FROM x CROSS JOIN t ON k < d ORDER BY k DESC");
-  ck_assert_int_le(backwards, 40 * 3 + 10);
+  ck_assert_int_le(backwards, at_most(40 * 3 + 10, all));
   sqlite3_int64 equal = blocks_touched("SELECT k FROM t WHERE k = CAST(2030 AS INTEGER)");
-  ck_assert_int_le(equal, 40);
-  ck_assert_int_le(blocks_touched("SELECT k FROM t WHERE k < '2000-01-01'"), 2);
+  ck_assert_int_le(equal, at_most(40, all));
+  ck_assert_int_le(blocks_touched("SELECT k FROM t WHERE k < '2000-01-01'"), at_most(2, all));
 }
 END_TEST
 
@@ -302,10 +311,10 @@ START_TEST(numbers_among_digits_leap_over_other_digits) {
   ck_assert_int_eq(sql_int(db, "SELECT count(*) FROM t WHERE k = CAST(777 AS INTEGER)"),
                    _i ? 3 : 4);
   sql_rows(db, "SELECT v FROM t WHERE k = 777", "0");
-  ck_assert_int_le(blocks_touched("SELECT v FROM t WHERE k = 777"), all / 4);
+  ck_assert_int_le(blocks_touched("SELECT v FROM t WHERE k = 777"), at_most(all / 4, all));
   ck_assert_int_le(blocks_touched("SELECT v FROM t WHERE k IN (SELECT 777 UNION SELECT 39999.0)"),
-                   all / 4);
-  ck_assert_int_le(blocks_touched("SELECT v FROM t WHERE k = 31e-7"), all / 4);
+                   at_most(all / 4, all));
+  ck_assert_int_le(blocks_touched("SELECT v FROM t WHERE k = 31e-7"), at_most(all / 4, all));
 }
 END_TEST
 

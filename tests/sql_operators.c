@@ -47,6 +47,7 @@ static void same(const char *query) {
     }
     char *sql = sqlite3_str_finish(text);
     answers[side] = answer(sql);
+    sql_settle_order(query, answers[side]);
     sqlite3_free(sql);
   }
   ck_assert_msg(!strcmp(answers[0], answers[1]), "%s\n--- colfam\n%s\n--- ordinary\n%s", query,

@@ -436,11 +436,27 @@ START_TEST(the_order_is_fixed) {
 }
 END_TEST
 
-START_TEST(an_encoder_stands_beside_no_collation) {
-  sql_fails(
-      db,
-      "CREATE VIRTUAL TABLE t USING colfam(k TEXT COLLATE NOCASE PRIMARY KEY, comparator = turned)",
-      SQLITE_ERROR, "COLLATE NOCASE beside comparator turned");
+/* What a collation makes equal has one sort key, and the text as it was written comes back. */
+START_TEST(an_encoder_gets_what_a_collation_compares) {
+  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k TEXT COLLATE NOCASE, j TEXT COLLATE RTRIM, v,"
+             " PRIMARY KEY(k, j), comparator = turned);"
+             "INSERT INTO t VALUES('Ab', 'x', 1), ('', ' ', 2), ('aC', 'y ', 3)");
+  for (int flushed = 0; flushed < 2; flushed++) {
+    sql_rows(db, "SELECT k, j || '.', v FROM t ORDER BY v", "Ab|x.|1\n| .|2\naC|y .|3");
+    sql_plan(db, "SELECT v FROM t WHERE k = ?1 AND j = ?2", "get k,j");
+    sql_rows(db, "SELECT v FROM t WHERE k = 'AB' AND j = 'x  '", "1");
+    sql_rows(db, "SELECT v FROM t WHERE k = 'AB' COLLATE BINARY AND j = 'x'", "");
+    sql_rows(db, "SELECT v FROM t WHERE k IN ('', 'AC') AND j IN ('', 'y') ORDER BY v", "2\n3");
+    sql_fails(db, "INSERT INTO t VALUES('aB', 'x ', 4)", SQLITE_CONSTRAINT_PRIMARYKEY, NULL);
+    sql_ok(db, "INSERT INTO t(t) VALUES('flush')");
+  }
+  sql_ok(db, "REPLACE INTO t VALUES('aB', 'x ', 4)");
+  sql_rows(db, "SELECT k, j || '.', v FROM t WHERE k = 'ab' AND j = 'x'", "aB|x .|4");
+  sql_rows(db, "SELECT * FROM colfam_check('t')", "");
+}
+END_TEST
+
+START_TEST(a_comparator_stands_beside_a_collation) {
   sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k TEXT COLLATE NOCASE PRIMARY KEY, comparator = "
              "backwards);"
              "INSERT INTO t VALUES('Ab'), ('aC'), ('ba')");
@@ -559,7 +575,8 @@ int main(void) {
   tcase_add_test(registering, an_order_is_kept_while_it_is_used);
   tcase_add_test(registering, a_table_of_an_unknown_order_can_be_dropped);
   tcase_add_test(registering, the_order_is_fixed);
-  tcase_add_test(registering, an_encoder_stands_beside_no_collation);
+  tcase_add_test(registering, an_encoder_gets_what_a_collation_compares);
+  tcase_add_test(registering, a_comparator_stands_beside_a_collation);
   tcase_add_loop_test(registering, a_comparator_that_makes_no_sense_ends_each_statement, 0, 2);
   tcase_add_test(registering, sort_keys_that_are_too_long_are_refused);
   tcase_add_test(registering, check_order_says_what_contradicts_what);

@@ -53,6 +53,7 @@ static const char *words_of(const struct plan *plan) {
 }
 
 static void check_plan(const struct plan *plan) {
+  if (!sql_has_ranges()) return;
   const char *words = words_of(plan);
   char *sql = sqlite3_mprintf("EXPLAIN QUERY PLAN %s", plan->sql);
   char *text = sql_query(db, sql);
@@ -224,7 +225,8 @@ START_TEST(single_numeric_keys_are_not_tested_again) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char *sql = sqlite3_mprintf("SELECT 1 FROM %s", cases[i].where);
-    ck_assert_msg(columns_asked(sql) == cases[i].columns, "%s: %d", sql, columns_asked(sql));
+    if (sql_has_ranges())
+      ck_assert_msg(columns_asked(sql) == cases[i].columns, "%s: %d", sql, columns_asked(sql));
     sqlite3_free(sql);
   }
 }
@@ -260,7 +262,7 @@ START_TEST(null_and_double_values_of_a_list_are_no_keys) {
              "INSERT INTO t VALUES(1, 1, 'a'), ('x', 1, 'b'), (2, 2, 'c')");
   sqlite3_int64 keys = counter("t", "multi_get_keys");
   sql_rows(db, "SELECT v FROM t WHERE j = 1 AND k IN ('x', NULL, 'y', 'x', x'00', 'y')", "b");
-  ck_assert_int_eq(counter("t", "multi_get_keys") - keys, 3);
+  if (sql_has_ranges()) ck_assert_int_eq(counter("t", "multi_get_keys") - keys, 3);
   sql_rows(db, "SELECT v FROM t WHERE j = 1 AND k IN (NULL)", "");
   sql_rows(db, "SELECT v FROM t WHERE j = NULL AND k IN (1, 2)", "");
 }
@@ -344,7 +346,7 @@ static void check_late_keys(const char *columns, const char *key) {
   asks = 1;
   for (int k = 4; k <= 8; k += 2) {
     ck_assert_int_eq(sqlite3_step(stmt), SQLITE_ROW);
-    ck_assert_int_eq(sqlite3_column_int(stmt, 0), k);
+    ck_assert_int_eq(sqlite3_column_int(stmt, 0), sql_reverse() ? 10 - k : k);
   }
   ck_assert_int_eq(sqlite3_step(stmt), SQLITE_DONE);
   sqlite3_finalize(stmt);
@@ -368,7 +370,7 @@ START_TEST(numbers_against_text_keys_are_counted) {
   sql_rows(db, "SELECT v FROM t WHERE k = CAST('1' AS INTEGER)", "b\na");
   sql_rows(db, "SELECT v FROM t WHERE k < CAST(2 AS INTEGER)", "b\na");
   sql_rows(db, "SELECT v FROM t WHERE k IN (SELECT CAST(1 AS INTEGER))", "b\na");
-  ck_assert_int_eq(counter("t", "widened_lookups"), 4);
+  if (sql_has_ranges()) ck_assert_int_eq(counter("t", "widened_lookups"), 4);
 }
 END_TEST
 
@@ -536,7 +538,7 @@ START_TEST(values_of_every_size_come_back) {
     sql_okf(db, "INSERT INTO t VALUES(%s, zeroblob(%s)), ('t' || %s, hex(zeroblob(%s / 2)))",
             sizes[i], sizes[i], sizes[i], sizes[i]);
   for (int flushed = 0; flushed < 2; flushed++) {
-    sql_rows(db, "SELECT k, length(v) FROM t WHERE v = zeroblob(k) ORDER BY length(k)",
+    sql_rows(db, "SELECT k, length(v) FROM t WHERE v = zeroblob(k) ORDER BY length(k), k",
              "0|0\n1|1\n1000|1000\n65536|65536\n16777216|16777216");
     sql_rows(db, "SELECT sum(length(v)) FROM t WHERE k IN ('16777216', 't16777216')", "33554432");
     sql_ok(db, "INSERT INTO t(t) VALUES('flush')");

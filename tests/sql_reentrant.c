@@ -65,14 +65,18 @@ static char *outcome(const char *text, char table) {
   sqlite3_str *rows = sqlite3_str_new(NULL);
   sqlite3_stmt *stmt = NULL;
   int rc = sqlite3_prepare_v2(a, sql, -1, &stmt, NULL);
-  while (rc == SQLITE_OK && sqlite3_step(stmt) == SQLITE_ROW)
+  while (rc == SQLITE_OK && sqlite3_step(stmt) == SQLITE_ROW) {
     for (int i = 0; i < sqlite3_column_count(stmt); i++)
       sqlite3_str_appendf(rows, "%s|", (const char *)sqlite3_column_text(stmt, i));
+    sqlite3_str_appendchar(rows, 1, '\n');
+  }
   if (rc == SQLITE_OK) rc = sqlite3_reset(stmt);
   sqlite3_str_appendf(rows, "code %d, autocommit %d", rc, sqlite3_get_autocommit(a));
   sqlite3_finalize(stmt);
   sqlite3_free(sql);
-  return sqlite3_str_finish(rows);
+  char *text_of_rows = sqlite3_str_finish(rows);
+  sql_settle_order(text, text_of_rows);
+  return text_of_rows;
 }
 
 /* The statement does the same to both tables, each in a transaction of its own or not. */
@@ -96,7 +100,8 @@ static const char *const statements[] = {
     "SELECT k, run('INSERT INTO @ VALUES(' || -k || ', 1)') FROM @ WHERE k > 0 ORDER BY k",
     "SELECT k, run('UPDATE @ SET v = 2 WHERE k = ' || -k) FROM @ WHERE k > 0 ORDER BY k",
     "SELECT k, run('DELETE FROM @ WHERE k = ' || -k) FROM @ WHERE k > 0 ORDER BY k",
-    "SELECT run_all('INSERT OR REPLACE INTO @ VALUES(0, ' || k || ')') FROM @ WHERE k > 0",
+    "SELECT run_all('INSERT OR REPLACE INTO @ VALUES(0, ' || k || ')') FROM (SELECT k FROM @"
+    " WHERE k > 0 ORDER BY k)",
     "INSERT INTO @ SELECT k + 500, run('INSERT INTO @ VALUES(' || (k + 600) || ', 1)') FROM @"
     " WHERE k BETWEEN 1 AND 10",
     "UPDATE @ SET v = run('SELECT v FROM @ WHERE k = ' || (k + 1)) WHERE k < 10",

@@ -23,7 +23,7 @@ static const char *const workload[] = {
     "SAVEPOINT s",
     "DELETE FROM @",
     "ROLLBACK TO s",
-    "INSERT INTO @ SELECT k + 1000, v, w FROM @",
+    "INSERT INTO @ SELECT k + 1000, v, w FROM @ ORDER BY k",
     "COMMIT",
     "DELETE FROM @ WHERE k BETWEEN 1000 AND 1005",
     "BEGIN",
@@ -199,7 +199,7 @@ START_TEST(journal_and_locking_change_between_writes) {
   for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
     sql_ok(db, changes[i]);
     same(changes[i]);
-    on_both("INSERT INTO @(v) SELECT v || '.' FROM @ WHERE k < 10");
+    on_both("INSERT INTO @(v) SELECT v || '.' FROM @ WHERE k < 10 ORDER BY k");
     sql_ok(db, "INSERT INTO t(t) VALUES('compact')");
     same(changes[i]);
     on_both("DELETE FROM @ WHERE k % 3 = 0");

@@ -133,10 +133,11 @@ START_TEST(inserts_in_every_conflict_mode) {
       "INSERT %s INTO @ VALUES(20, 'n'), (20, 'n'), (21, 'm'), (20, 'n')",
       "INSERT %s INTO @ VALUES(20, 'n'), ('20', 'n'), (20.0, 'n')",
       "INSERT %s INTO @(v) VALUES(1)",
-      "INSERT %s INTO @ SELECT k, v FROM @",
+      "INSERT %s INTO @ SELECT k, v FROM @ ORDER BY k",
       "INSERT %s INTO @ SELECT k + 1, v FROM @ ORDER BY k",
       "INSERT %s INTO @ SELECT -k, v FROM @ ORDER BY k",
-      "INSERT %s INTO @ SELECT k + 100, v || '!' FROM @ UNION ALL SELECT k + 100, v || '!' FROM @",
+      "INSERT %s INTO @ SELECT k + 100, v || '!' FROM @ UNION ALL SELECT k + 100, v || '!' FROM @"
+      " ORDER BY 1, 2",
       "INSERT %s INTO @ DEFAULT VALUES",
       "INSERT %s INTO @ SELECT * FROM @ WHERE 0",
   };
@@ -199,10 +200,11 @@ START_TEST(updates_that_swap_and_shift_keys) {
       "UPDATE %s @ SET k = 5, v = 'e' WHERE k = 2",
       "UPDATE %s @ SET k = 5, v = 'e' WHERE k = 5",
   };
-  /* OR REPLACE may leave other values (README, Limits): not compared where rows replace one another. */
+  /* OR REPLACE may leave other values (README, Limits): not compared where rows replace one another; nor, in
+  ** another order, what depends on which row comes first. */
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     for (int mode = 0; mode < MODES; mode++) {
-      if (mode == 4 && i < 5) continue;
+      if ((mode == 4 || !sql_native()) && i < 5) continue;
       char *text = sqlite3_mprintf(texts[i], modes[mode]);
       same_everywhere(text);
       sqlite3_free(text);

@@ -8,6 +8,7 @@
 
 #include "batch_inside.h"
 #include "harness.h"
+#include "harness_comparator.h"
 #include "hash.h"
 #include "key.h"
 #include "mem.h"
@@ -24,6 +25,7 @@ static struct kv_slice text(const char *string) {
 static struct kv_batch *new_batch(void) {
   struct kv_batch *batch;
   ck_assert_int_eq(kv_batch_new(NULL, &batch, NULL), KV_OK);
+  kv_batch_order_by(batch, harness_comparator());
   return batch;
 }
 
@@ -81,7 +83,7 @@ static void free_all(struct kv_batch *batch) {
 START_TEST(empty_batch) {
   struct kv_batch *batch = new_batch();
   ck_assert_str_eq(get(batch, "a"), "");
-  ck_assert_str_eq(list(batch), "");
+  ck_assert_str_eq(list(batch), harness_in_order(""));
   ck_assert_uint_eq(kv_batch_count(batch), 0);
   ck_assert_int_eq(kv_batch_rows_delta(batch), 0);
   kv_batch_rollback(batch, kv_batch_mark(batch));
@@ -102,11 +104,11 @@ START_TEST(put_overwrite_delete) {
   ck_assert_str_eq(get(batch, "c"), "-");
   ck_assert_str_eq(get(batch, "d"), "");
   ck_assert_int_eq(kv_batch_get(batch, text("b"), kv_hash_key(text("b")), NULL), KV_BATCH_PUT);
-  ck_assert_str_eq(list(batch), "a- b=3 c-");
+  ck_assert_str_eq(list(batch), harness_in_order("a- b=3 c-"));
   ck_assert_uint_eq(kv_batch_count(batch), 3);
   ck_assert_int_eq(kv_batch_rows_delta(batch), 1);
   put(batch, "a", "4");
-  ck_assert_str_eq(list(batch), "a=4 b=3 c-");
+  ck_assert_str_eq(list(batch), harness_in_order("a=4 b=3 c-"));
   free_all(batch);
 }
 END_TEST
@@ -152,7 +154,7 @@ START_TEST(too_many_writes_are_refused) {
   ck_assert_int_eq(kv_batch_put(batch, text("b"), text("3"), 1, NULL), KV_MISUSE);
   ck_assert_uint_eq(kv_batch_bytes(batch), bytes);
   ck_assert_int_eq(kv_batch_rows_delta(batch), 2);
-  ck_assert_str_eq(list(batch), "a=2");
+  ck_assert_str_eq(list(batch), harness_in_order("a=2"));
   free_all(batch);
 }
 END_TEST
@@ -165,13 +167,13 @@ START_TEST(rollback_brings_back_what_was_replaced) {
   struct kv_batch_mark inner = kv_batch_mark(batch);
   remove_key(batch, "a");
   put(batch, "b", "3");
-  ck_assert_str_eq(list(batch), "a- b=3");
+  ck_assert_str_eq(list(batch), harness_in_order("a- b=3"));
   kv_batch_rollback(batch, inner);
-  ck_assert_str_eq(list(batch), "a=2");
+  ck_assert_str_eq(list(batch), harness_in_order("a=2"));
   ck_assert_int_eq(kv_batch_rows_delta(batch), 2);
   put(batch, "c", "4");
   kv_batch_rollback(batch, outer);
-  ck_assert_str_eq(list(batch), "a=1");
+  ck_assert_str_eq(list(batch), harness_in_order("a=1"));
   ck_assert_int_eq(kv_batch_rows_delta(batch), 1);
   kv_batch_rollback(batch, outer);
   ck_assert_str_eq(get(batch, "a"), "1");
@@ -209,16 +211,16 @@ START_TEST(iterator_is_fixed_when_opened) {
   ck_assert_int_eq(kv_batch_iter(batch, &iter, NULL), KV_OK);
   put(batch, "b", "later");
   put(batch, "d", "later");
-  ck_assert_str_eq(listing(iter), "a=1 b=2 c=3");
+  ck_assert_str_eq(listing(iter), harness_in_order("a=1 b=2 c=3"));
   kv_batch_rollback(batch, mark);
   put(batch, "e", "other");
-  ck_assert_str_eq(list(batch), "a=1 b=2 e=other");
-  ck_assert_str_eq(listing(iter), "a=1 b=2 c=3");
+  ck_assert_str_eq(list(batch), harness_in_order("a=1 b=2 e=other"));
+  ck_assert_str_eq(listing(iter), harness_in_order("a=1 b=2 c=3"));
   kv_batch_rollback(batch, (struct kv_batch_mark){0});
   for (int i = 0; i < 1000; i++) put(batch, "b", "again");
-  ck_assert_str_eq(listing(iter), "a=1 b=2 c=3");
+  ck_assert_str_eq(listing(iter), harness_in_order("a=1 b=2 c=3"));
   kv_batch_unref(batch);
-  ck_assert_str_eq(listing(iter), "a=1 b=2 c=3");
+  ck_assert_str_eq(listing(iter), harness_in_order("a=1 b=2 c=3"));
   kv_iter_free(iter);
   ck_assert_int_eq(kv_mem_live_blocks(), 0);
 }
@@ -250,6 +252,11 @@ START_TEST(iterator_moves_seeks_and_ends) {
   kv_iter_next(iter);
   kv_iter_prev(iter);
   ck_assert(!iter->valid);
+  if (!harness_ascends()) {
+    kv_iter_free(iter);
+    free_all(batch);
+    return;
+  }
   const char *sought[] = {"", "b", "ba", "c", "e", "prefix-of-eight-10", "z"};
   int found[] = {0, 0, 1, 2, 3, 4, 5};
   for (int i = 0; i < 7; i++) {
@@ -358,7 +365,7 @@ START_TEST(rolled_back_memory_is_used_again) {
     if (kv_batch_bytes(batch) > most) most = kv_batch_bytes(batch);
   }
   ck_assert_uint_lt(most, 65536);
-  ck_assert_str_eq(list(batch), "kept=1");
+  ck_assert_str_eq(list(batch), harness_in_order("kept=1"));
   free_all(batch);
 }
 END_TEST
@@ -372,7 +379,7 @@ START_TEST(rollback_of_everything_frees_the_index) {
   kv_batch_rollback(batch, start);
   ck_assert_uint_eq(kv_batch_bytes(batch), empty);
   put(batch, "a", "1");
-  ck_assert_str_eq(list(batch), "a=1");
+  ck_assert_str_eq(list(batch), harness_in_order("a=1"));
   free_all(batch);
 }
 END_TEST
@@ -465,10 +472,25 @@ struct world {
   uint32_t next_value;
 };
 
-/* Keys of several lengths, some of them prefixes of others; the number orders as the bytes do. */
-static struct kv_slice model_key(char buffer[32], unsigned number) {
+static struct kv_slice bytewise_key(char buffer[32], unsigned number) {
   int size = snprintf(buffer, 32, "k%03u%s", number / 2, number % 2 ? "-and-more-bytes" : "");
   return kv_slice_of(buffer, (size_t)size);
+}
+
+static int compare_numbers(const void *a, const void *b) {
+  char x[32], y[32];
+  return harness_compare(bytewise_key(x, *(const unsigned *)a),
+                         bytewise_key(y, *(const unsigned *)b));
+}
+
+/* Keys of several lengths, some of them prefixes of others; the number orders as the keys do. */
+static struct kv_slice model_key(char buffer[32], unsigned number) {
+  static unsigned in_order[KEYS];
+  static bool made;
+  for (unsigned i = 0; i < KEYS && !made; i++) in_order[i] = i;
+  if (!made) qsort(in_order, KEYS, sizeof *in_order, compare_numbers);
+  made = true;
+  return bytewise_key(buffer, in_order[number]);
 }
 
 static struct kv_slice model_value(char buffer[32], uint32_t value) {

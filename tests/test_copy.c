@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "harness_comparator.h"
 #include "harness_table.h"
 #include "mem.h"
 
@@ -49,7 +50,7 @@ static kv_status new_copy(struct kv_copy **copy) {
                                   .cache = stage.cache};
   kv_status status = kv_copy_new(&config, copy, &err);
   for (int i = 0; i < FILES && status == KV_OK; i++) {
-    status = kv_copy_add(*copy, stage.config.uuid, &infos[i], NULL, &err);
+    status = kv_copy_add(*copy, stage.config.uuid, &infos[i], harness_comparator(), &err);
     if (status != KV_OK) kv_copy_free(*copy);
   }
   return status;

@@ -1,5 +1,6 @@
 /* The merging iterator over array sources, held against the sorted union of the newest entries. */
 #include "harness.h"
+#include "harness_comparator.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,7 +114,7 @@ static struct kv_iter *source(const char *text) {
 static struct kv_iter *merge(struct kv_iter **sources, size_t n) {
   struct kv_iter *iter = NULL;
   struct kv_err err;
-  ck_assert_int_eq(kv_merge_new(sources, n, NULL, &iter, &err), KV_OK);
+  ck_assert_int_eq(kv_merge_new(sources, n, harness_comparator(), &iter, &err), KV_OK);
   return iter;
 }
 
@@ -274,7 +275,7 @@ START_TEST(new_without_memory_frees_the_sources) {
     struct kv_iter *iter = NULL;
     struct kv_err err;
     kv_mem_fail_nth(n, 0);
-    kv_status status = kv_merge_new(sources, 2, NULL, &iter, &err);
+    kv_status status = kv_merge_new(sources, 2, harness_comparator(), &iter, &err);
     kv_mem_fail_nth(0, 0);
     if (status == KV_OK) {
       ck_assert_uint_gt(n, 1);
