@@ -17,8 +17,8 @@ const struct kv_comparator *harness_comparator(void);
 int harness_compare(struct kv_slice a, struct kv_slice b);
 /* Whether keys are in memcmp order: for expectations that only that has. */
 bool harness_ascends(void);
-/* Words with blanks between, each a key with or without "=value" or "-" behind it, as they come in that order.
-** Static storage, of four texts. */
+/* Words with blanks between, each a key with or without "=value" or "-" behind it, as they come in that
+** order. Static storage, of four texts. */
 const char *harness_in_order(const char *words);
 
 #endif

@@ -70,8 +70,8 @@ for order in reverse test-encoder test-backwards; do
   for program in "$@"; do
     name=$(basename "$program")
     place=$((place + 1))
-    if [ -n "${QUICK:-}" ]; then
-      [ $((place % 3)) -eq $turn ] && [[ $slow != *[[:space:]]$name[[:space:]]* ]] || continue
+    if [ -n "${QUICK:-}" ] && { [ $((place % 3)) -ne $turn ] || [[ $slow == *[[:space:]]"$name"[[:space:]]* ]]; }; then
+      continue
     fi
     runs_under "$name" "$order" || continue
     if [[ $name == test_* ]]; then engine_alone+=("$program"); else through_sql+=("$program"); fi
