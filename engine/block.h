@@ -57,8 +57,8 @@ kv_status kv_block_init(struct kv_block *block, struct kv_slice bytes, struct kv
 uint64_t kv_block_shape(const struct kv_block *block);
 struct kv_block kv_block_of_shape(struct kv_slice bytes, uint64_t shape);
 
-/* A block without a hash index gets one: its keys are listed, and a copy of it, of kv_block_indexed_size bytes,
-** is written `into`. KV_CORRUPT, KV_NOMEM. */
+/* A block without a hash index gets one: its keys are listed, and a copy of it, of kv_block_indexed_size
+** bytes, is written `into`. KV_CORRUPT, KV_NOMEM. */
 bool kv_block_wants_index(const struct kv_block *block);
 kv_status kv_block_list_keys(const struct kv_block *block, struct kv_buf *infos,
                              struct kv_err *err);

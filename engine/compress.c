@@ -1,7 +1,7 @@
 /* See compress.h.
 **
-** Making what decompresses takes zstd 160 KB and a third of the time of a small block: some are kept, and one of
-** what packs.
+** Making what decompresses takes zstd 160 KB and a third of the time of a small block: some are kept, and one
+** of what packs.
 **
 ** A dictionary is picked as in COVER (Liao, Petri, Moffat, Wirth: Effective construction of relative
 ** Lempel-Ziv dictionaries, 2016): the sample is cut into as many stretches as the dictionary has segments,

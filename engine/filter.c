@@ -41,8 +41,8 @@ static void line_add(uint8_t *line, uint64_t hash, int probes) {
   }
 }
 
-/* Whether so many bits from h on are set; h becomes what the next is told by. All are looked at: that costs less
-** than guessing at which of them to stop. */
+/* Whether so many bits from h on are set; h becomes what the next is told by. All are looked at: that costs
+** less than guessing at which of them to stop. */
 static bool has_bits(const uint8_t *line, uint32_t *h, int count) {
   unsigned all = 1;
   for (int i = 0; i < count; i++) {

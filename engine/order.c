@@ -3,7 +3,8 @@
 ** New entries are dealt out by the leading bits in which their prefixes differ, stably, until a few are left
 ** together; those and what the prefixes do not tell apart are sorted by a stable bottom-up merge sort over
 ** short insertion-sorted runs (entries that are in order already are only looked at once). Of equal keys the
-** last is kept. Memory for the sort is one more array of the new items. Two runs are merged like halves of a sort, and the newer one wins a tie.
+** last is kept. Memory for the sort is one more array of the new items. Two runs are merged like halves of a
+** sort, and the newer one wins a tie.
 **
 ** Each run is more than GROWTH times as large as the next, so that there are few, and merging moves an entry
 ** a few times in all. A rollback takes back whole runs. Were a run to reach over the place that it goes back

@@ -271,7 +271,8 @@ static void settle_sqlite(void *opened) {
   bench_sql(((struct sql_store *)opened)->db, "PRAGMA wal_checkpoint(TRUNCATE)");
 }
 
-/* Files that are dropped go once their drop is in the database file. The thread gives up what it has begun. */
+/* Files that are dropped go once their drop is in the database file. The thread gives up what it has begun.
+** */
 static void settle_colfam(void *opened) {
   sqlite3 *db = ((struct sql_store *)opened)->db;
   bench_sql(db, "SELECT colfam_config('threads', 0)");

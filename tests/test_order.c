@@ -102,8 +102,8 @@ START_TEST(orders_are_right_at_every_size) {
 }
 END_TEST
 
-/* A key of a kind: numbers spread over every scale, texts whose prefixes are few, numbers close together, and a
-** number among those that stands alone. */
+/* A key of a kind: numbers spread over every scale, texts whose prefixes are few, numbers close together, and
+** a number among those that stands alone. */
 static size_t make_key(uint64_t i, int kind, char key[32]) {
   uint64_t mixed = i * 0x9e3779b97f4a7c15u;
   uint64_t close = (UINT64_C(1) << 40) + mixed % 5000;
