@@ -137,11 +137,11 @@ int main(void) {
   size_t last = sizeof cases / sizeof *cases - 1;
   for (size_t i = 0; i <= last; i++) {
     struct data data = cases[i];
-    bool heavy = data.shape.value_bytes > 16384;
+    bool heavy = data.shape.value_bytes > 4096;
     data.rows = bench_by_scale(heavy ? 100 : 1000, heavy ? 2000 : data.rows, data.rows);
     run(&data, i == 0 || i == last);
   }
-  struct data many = {{16, 100}, bench_by_scale(5000, 300000, 1000000)};
+  struct data many = {{16, 100}, bench_by_scale(5000, 200000, 1000000)};
   run(&many, true);
   compare_cold(&many, true);
   struct data few = {{16, 100}, bench_by_scale(1000, 10000, 10000)};
