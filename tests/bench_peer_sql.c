@@ -271,15 +271,21 @@ static void settle_sqlite(void *opened) {
   bench_sql(((struct sql_store *)opened)->db, "PRAGMA wal_checkpoint(TRUNCATE)");
 }
 
-/* Files that are dropped go once their drop is in the database file. The thread gives up what it has begun.
-** */
+#define FORGET "BEGIN; DELETE FROM t WHERE k = x'00'; COMMIT; PRAGMA wal_checkpoint(TRUNCATE)"
+
+/* Files that are dropped go once their drop is in the database file and the thread has let go of them. */
 static void settle_colfam(void *opened) {
   sqlite3 *db = ((struct sql_store *)opened)->db;
-  bench_sql(db, "SELECT colfam_config('threads', 0)");
   bench_sql(db, "INSERT INTO t(t) VALUES('compact')");
   bench_sql(db, "PRAGMA wal_checkpoint(TRUNCATE)");
-  bench_sql(db, "BEGIN; DELETE FROM t WHERE k = x'00'; COMMIT; PRAGMA wal_checkpoint(TRUNCATE)");
-  bench_sql(db, "SELECT colfam_config('threads', 1)");
+  sqlite3_stmt *ask = bench_sql_prepare(
+      db, "SELECT value FROM colfam_stats WHERE table_name = 't' AND name = 'files_waiting'");
+  bench_sql(db, FORGET);
+  for (int i = 0; i < 100 && bench_sql_step(ask) > 0; i++) {
+    bench_rest(0.05);
+    bench_sql(db, FORGET);
+  }
+  sqlite3_finalize(ask);
 }
 
 /* ---- Reading */
