@@ -68,6 +68,10 @@ bool kv_result_found(const struct kv_result *result, size_t index, struct kv_sli
   return answer->found;
 }
 
+struct kv_cache_entry *kv_result_pin(const struct kv_result *result, size_t index) {
+  return result->answers[index].pin;
+}
+
 /* ---- Keys of one request */
 
 static struct kv_answer answer_of(const struct kv_lookup *lookup) {

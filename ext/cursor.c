@@ -444,6 +444,12 @@ static struct colfam_lender *lender_of(struct colfam_cursor *cursor) {
   return cursor->mode == MODE_ONE ? &cursor->lender : NULL;
 }
 
+/* What keeps the bytes of the row's value, when that is a block of the cache. */
+static struct kv_cache_entry *pin_of(const struct colfam_cursor *cursor) {
+  if (cursor->mode == MODE_KEYS) return kv_result_pin(cursor->result, key_index(cursor));
+  return cursor->mode == MODE_ONE ? cursor->value.pin : NULL;
+}
+
 /* What decoding a column gave; trouble with reading the row has its own message. */
 static int decoded(struct colfam_cursor *cursor, int column, int rc) {
   const struct colfam_schema *schema = schema_of(cursor);
@@ -457,7 +463,8 @@ static int value_column(struct colfam_cursor *cursor, int column, sqlite3_contex
   if (sqlite3_vtab_nochange(context)) return SQLITE_OK;
   int rc = row_value(cursor, &value);
   if (rc != SQLITE_OK) return rc;
-  rc = colfam_row_result_of_value(schema_of(cursor), value, column, lender_of(cursor), context);
+  rc = colfam_row_result_of_value(schema_of(cursor), value, column, lender_of(cursor),
+                                  pin_of(cursor), context);
   return decoded(cursor, column, rc);
 }
 

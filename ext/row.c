@@ -497,20 +497,22 @@ bool colfam_row_head(struct kv_slice value, struct kv_buf *head) {
 
 /* ---- To SQL values */
 
+static void set_bytes(const struct kv_datum *datum, const void *bytes, sqlite3_destructor_type back,
+                      sqlite3_context *context) {
+  if (datum->type == KV_TEXT)
+    sqlite3_result_text64(context, bytes, datum->bytes.size, back, SQLITE_UTF8);
+  else
+    sqlite3_result_blob64(context, bytes, datum->bytes.size, back);
+}
+
 void colfam_row_result_bytes(const struct kv_datum *datum, struct colfam_lender *lender,
                              sqlite3_context *context) {
   size_t size = datum->bytes.size;
-  const void *bytes = size ? (const void *)datum->bytes.data : "";
-  sqlite3_destructor_type destructor = SQLITE_TRANSIENT;
   uint8_t *lent = lender && size ? colfam_lend(lender, size) : NULL;
-  if (lent) {
-    bytes = memcpy(lent, bytes, size);
-    destructor = colfam_lent_back;
-  }
-  if (datum->type == KV_TEXT)
-    sqlite3_result_text64(context, bytes, size, destructor, SQLITE_UTF8);
+  if (lent)
+    set_bytes(datum, memcpy(lent, datum->bytes.data, size), colfam_lent_back, context);
   else
-    sqlite3_result_blob64(context, bytes, size, destructor);
+    set_bytes(datum, size ? (const void *)datum->bytes.data : "", SQLITE_TRANSIENT, context);
 }
 
 static void set_result(struct colfam_lender *lender, sqlite3_context *context,
@@ -585,10 +587,15 @@ int colfam_row_result_of_key(const struct colfam_schema *schema, struct kv_slice
 }
 
 int colfam_row_result_of_value(const struct colfam_schema *schema, struct kv_slice value,
-                               int column, struct colfam_lender *lender, sqlite3_context *context) {
+                               int column, struct colfam_lender *lender, struct kv_cache_entry *pin,
+                               sqlite3_context *context) {
   struct kv_datum datum;
   if (!value_datum(value, schema->columns[column].value_index, &datum)) return SQLITE_CORRUPT_VTAB;
-  set_result(lender, context, &datum);
+  bool bytes = datum.type == KV_TEXT || datum.type == KV_BLOB;
+  if (bytes && colfam_lend_pinned(pin, datum.bytes.data, datum.bytes.size))
+    set_bytes(&datum, datum.bytes.data, colfam_pinned_back, context);
+  else
+    set_result(lender, context, &datum);
   return SQLITE_OK;
 }
 

@@ -71,9 +71,11 @@ int colfam_row_result(const struct colfam_schema *schema, struct kv_slice key,
 /* A text or blob likewise, as it is. */
 void colfam_row_result_bytes(const struct kv_datum *datum, struct colfam_lender *lender,
                              sqlite3_context *context);
-/* The same for a value column. */
+/* The same for a value column. When the value lies in a block of the cache that `pin` pins, and not NULL, a long
+** text or blob is lent from there. */
 int colfam_row_result_of_value(const struct colfam_schema *schema, struct kv_slice value,
-                               int column, struct colfam_lender *lender, sqlite3_context *context);
+                               int column, struct colfam_lender *lender, struct kv_cache_entry *pin,
+                               sqlite3_context *context);
 /* The same from the key alone. *told is false, and no result set, when the value is needed: for value
 ** columns, for numbers whose exact form (integer or real) and texts whose spelling only the value tells. */
 int colfam_row_result_of_key(const struct colfam_schema *schema, struct kv_slice key, int column,
