@@ -25,9 +25,9 @@ struct colfam_lender {
 };
 /* colfam_lend where the next one will not do. */
 uint8_t *colfam_lend_other(struct colfam_lender *lender, size_t size);
-/* A long value may be lent where it is, in a block of the cache, which one more pin keeps there: true when `bytes`,
-** which lie in the block that `pin` pins (or NULL: in none), are to be set as a result with colfam_pinned_back as
-** destructor. False: too short for that, or too many are lent. Any thread. */
+/* A long value may be lent where it is, in a block of the cache, which one more pin keeps there: true when
+** `bytes`, which lie in the block that `pin` pins (or NULL: in none), are to be set as a result with
+** colfam_pinned_back as destructor. False: too short for that, or too many are lent. Any thread. */
 bool colfam_lend_pinned(struct kv_cache_entry *pin, const void *bytes, size_t size);
 void colfam_pinned_back(void *bytes);
 

@@ -65,10 +65,30 @@ static int widen(struct colfam_lookup *lookup, struct kv_slice prefix, struct kv
   return lookup->everything ? SQLITE_OK : add_spellings(lookup, prefix, part);
 }
 
+/* Whether the values of `list` are the next prefixes as they are: those of a first column, none of which
+** spells anything or is too long. */
+static bool are_prefixes(const struct colfam_lookup *lookup) {
+  size_t values = colfam_strings_count(&lookup->list);
+  if (colfam_strings_count(&lookup->prefixes) != 1 || lookup->prefixes.bytes.size) return false;
+  if (lookup->numbers.items.size) return false;
+  for (size_t i = 0; i < values; i++) {
+    if (colfam_strings_at(&lookup->list, i).size > KV_KEY_BYTES_MAX) return false;
+  }
+  return true;
+}
+
+static int take_values(struct colfam_lookup *lookup) {
+  struct colfam_strings taken = lookup->list;
+  lookup->list = lookup->prefixes;
+  lookup->prefixes = taken;
+  return colfam_strings_ok(&lookup->prefixes) ? SQLITE_OK : SQLITE_NOMEM;
+}
+
 /* Every prefix is continued by every value of `list`, and by the texts that spell one of the numbers. */
 static int append_values(struct colfam_lookup *lookup, struct kv_key_part part) {
   size_t values = colfam_strings_count(&lookup->list);
   int rc = SQLITE_OK;
+  if (are_prefixes(lookup)) return take_values(lookup);
   colfam_strings_clear(&lookup->next);
   for (size_t i = 0; i < colfam_strings_count(&lookup->prefixes) && rc == SQLITE_OK; i++) {
     struct kv_slice prefix = colfam_strings_at(&lookup->prefixes, i);

@@ -71,8 +71,8 @@ int colfam_row_result(const struct colfam_schema *schema, struct kv_slice key,
 /* A text or blob likewise, as it is. */
 void colfam_row_result_bytes(const struct kv_datum *datum, struct colfam_lender *lender,
                              sqlite3_context *context);
-/* The same for a value column. When the value lies in a block of the cache that `pin` pins, and not NULL, a long
-** text or blob is lent from there. */
+/* The same for a value column. When the value lies in a block of the cache that `pin` pins, and not NULL, a
+** long text or blob is lent from there. */
 int colfam_row_result_of_value(const struct colfam_schema *schema, struct kv_slice value,
                                int column, struct colfam_lender *lender, struct kv_cache_entry *pin,
                                sqlite3_context *context);
