@@ -53,8 +53,8 @@ kv_status kv_batch_delete(struct kv_batch *batch, struct kv_slice key, int rows_
 ** write. */
 kv_status kv_batch_put_uncounted(struct kv_batch *batch, struct kv_slice key, struct kv_slice value,
                                  struct kv_err *err);
-/* Those that wait: how many, the keys and hashes of n of them from `first` on (borrowed until the next change),
-** and the answer for all of them, which without memory (KV_NOMEM) is not taken. */
+/* Those that wait: how many, the keys and hashes of n of them from `first` on (borrowed until the next
+** change), and the answer for all of them, which without memory (KV_NOMEM) is not taken. */
 size_t kv_batch_uncounted(const struct kv_batch *batch);
 void kv_batch_uncounted_keys(const struct kv_batch *batch, size_t first, size_t n,
                              struct kv_slice *keys, uint64_t *hashes);

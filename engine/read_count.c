@@ -1,6 +1,6 @@
-/* Counting the rows that puts without a look have added (batch.h): their keys are looked for below the batch,
-** some thousands together, in memory first; those that memory does not know then in the runs, each block once,
-** without a value. Thread rule: any thread for the view; the batch's owner only. */
+/* Counting the rows that puts without a look have added (batch.h): their keys are looked for below the
+** batch, some thousands together, in memory first; those that memory does not know then in the runs, each
+** block once, without a value. Thread rule: any thread for the view; the batch's owner only. */
 #include "hash.h"
 #include "mem.h"
 #include "read_inside.h"
