@@ -1,6 +1,6 @@
 /* Long values are lent to SQLite where they lie in the cache. They are what was written however long they are
-** held: over other rows, the end of the cursor, a cache that may keep nothing, merges, and threads that lend the
-** same blocks. */
+** held: over other rows, the end of the cursor, a cache that may keep nothing, merges, and threads that lend
+** the same blocks. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
