@@ -55,6 +55,11 @@ static void drop_chunk(struct kv_places *places, uint32_t at) {
   places->chunks[at] = NULL;
 }
 
+/* Walks over a copy may be reading it. */
+static void set_end(struct kv_places_chunk *chunk, uint32_t end) {
+  __atomic_store_n(&chunk->end, end, __ATOMIC_RELAXED);
+}
+
 kv_status kv_places_add(struct kv_places *places, size_t size, uint32_t *place,
                         struct kv_err *err) {
   size_t units = (size + KV_PLACE_BYTES - 1) / KV_PLACE_BYTES;
@@ -67,7 +72,7 @@ kv_status kv_places_add(struct kv_places *places, size_t size, uint32_t *place,
   if (!places->chunks[chunk] && !make_chunk(places, chunk, units)) return kv_fail_nomem(err);
   *place = (uint32_t)start;
   places->end = (uint32_t)end;
-  __atomic_store_n(&places->chunks[chunk]->end, places->end, __ATOMIC_RELAXED);
+  set_end(places->chunks[chunk], places->end);
   return KV_OK;
 }
 
@@ -80,7 +85,7 @@ void kv_places_rewind(struct kv_places *places, uint32_t mark) {
   if (mark == chunk_start(kept))
     drop_chunk(places, kept);
   else
-    places->chunks[kept]->end = mark;
+    set_end(places->chunks[kept], mark);
 }
 
 /* A place in a chunk, or what follows the chunk when the place is behind its last part. */

@@ -1,6 +1,7 @@
 /* An append-only region whose parts never move and are named by 32-bit places: half a pointer, and found with
 ** two loads. Places ascend as parts are added. Not thread-safe: the owner locks; only kv_place_at, of a place
-** that the caller has been handed, and walks over a copy of the struct may run beside an addition. */
+** that the caller has been handed, and walks over a copy of the struct may run beside an addition, or beside
+** taking back what was added since the copy. */
 #ifndef KV_PLACES_H
 #define KV_PLACES_H
 

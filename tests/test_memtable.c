@@ -460,7 +460,7 @@ static void *read_beside(void *argument) {
     bool good = sees(value, seq);
     struct kv_iter *iter;
     int count = 0;
-    if (kv_memtable_iter(race->table, window, &iter, NULL)) break;
+    if (kv_memtable_iter(race->table, window, &iter, NULL)) continue; /* the writer's failure */
     for (kv_iter_seek_first(iter); iter->valid; kv_iter_next(iter), count++) {
       good = good && sees(iter->value, seq);
     }
@@ -470,25 +470,37 @@ static void *read_beside(void *argument) {
   return NULL;
 }
 
+/* With `failing`, there is no memory at first: returns whether the commit was taken back once. */
+static int commit_beside(struct race *race, uint64_t seq, bool failing) {
+  struct kv_batch *batch = new_batch();
+  char name[16], value[24];
+  snprintf(value, sizeof value, "%lu", seq);
+  for (int i = 0; i < RACE_KEYS; i++) {
+    snprintf(name, sizeof name, "k%d", i);
+    must(kv_batch_put(batch, text(name), text(value), 0, NULL) == KV_OK);
+  }
+  struct kv_buf bytes = encoded(batch, seq);
+  kv_mem_fail_nth(failing, failing);
+  kv_status status = kv_memtable_add(race->table, seq, kv_buf_slice(&bytes), uuid, NULL, NULL);
+  kv_mem_fail_nth(0, 0);
+  bool failed = status != KV_OK;
+  if (failed) status = kv_memtable_add(race->table, seq, kv_buf_slice(&bytes), uuid, NULL, NULL);
+  must(status == KV_OK);
+  kv_buf_release(&bytes);
+  __atomic_store_n(&race->published, seq, __ATOMIC_RELEASE);
+  return failed;
+}
+
 START_TEST(readers_beside_a_writer_see_whole_commits) {
+  bool failing = _i == 1;
   struct race race = {new_table(), 0, 0};
   pthread_t threads[READERS];
+  int failed = 0;
   for (int i = 0; i < READERS; i++) pthread_create(&threads[i], NULL, read_beside, &race);
-  for (uint64_t seq = 1; seq <= RACE_COMMITS; seq++) {
-    struct kv_batch *batch = new_batch();
-    char name[16], value[24];
-    snprintf(value, sizeof value, "%lu", seq);
-    for (int i = 0; i < RACE_KEYS; i++) {
-      snprintf(name, sizeof name, "k%d", i);
-      must(kv_batch_put(batch, text(name), text(value), 0, NULL) == KV_OK);
-    }
-    struct kv_buf bytes = encoded(batch, seq);
-    must(kv_memtable_add(race.table, seq, kv_buf_slice(&bytes), uuid, NULL, NULL) == KV_OK);
-    kv_buf_release(&bytes);
-    __atomic_store_n(&race.published, seq, __ATOMIC_RELEASE);
-  }
+  for (uint64_t seq = 1; seq <= RACE_COMMITS; seq++) failed += commit_beside(&race, seq, failing);
   for (int i = 0; i < READERS; i++) pthread_join(threads[i], NULL);
   ck_assert_int_eq(race.wrong, 0);
+  ck_assert_int_eq(failed > 20, failing);
   free_table(race.table);
 }
 END_TEST
@@ -507,7 +519,7 @@ int main(void) {
   tcase_add_loop_test(tests, random_commits_and_windows_match_a_model, 0, 6);
   tcase_add_test(tests, failed_allocation_shows_nothing_of_the_commit);
   tcase_add_test(tests, new_and_iter_without_memory_leave_nothing);
-  tcase_add_test(tests, readers_beside_a_writer_see_whole_commits);
+  tcase_add_loop_test(tests, readers_beside_a_writer_see_whole_commits, 0, 2);
   suite_add_tcase(suite, tests);
   return harness_run(suite);
 }
