@@ -43,8 +43,8 @@ void kv_decompressors_unref(void);
 ** (kv_may_unpack_to). Any thread. KV_NOMEM. */
 kv_status kv_pack(struct kv_slice raw, struct kv_buf *into, bool *packed, struct kv_err *err);
 
-/* What stored bytes may decompress to, so that a little of what is hostile cannot ask for much memory: so many
-** bytes whatever their size, and so many times their size. */
+/* What stored bytes may decompress to, so that a little of what is hostile cannot ask for much memory:
+** so many bytes whatever their size, and so many times their size. */
 #define KV_PACKED_RAW_BYTES_FREE ((size_t)64 << 10)
 #define KV_PACKED_RATIO_MAX ((size_t)1024)
 static inline bool kv_may_unpack_to(uint64_t raw_size, size_t stored_size) {

@@ -14,8 +14,8 @@
 
 struct kv_chain_row {
   uint64_t nonce;
-  /* Encoded bytes, as with values that are not compressed, of the chain's rows up to and with this one, trimmed
-  ** ones too. */
+  /* Encoded bytes, as with values that are not compressed, of the chain's rows up to and with this
+  ** one, trimmed ones too. */
   uint64_t bytes_end;
   int64_t rows;
 };

@@ -9,8 +9,8 @@
 ** Adding a log batch: the bytes are checked first, then all entries are pushed under the lock; when memory
 ** gives out they are rolled back before the lock opens.
 **
-** Sorting has a lock of its own, and works on the entries as they were when it began, so that reads and commits
-** go on beside it. Lock order: ordering, then mutex. */
+** Sorting has a lock of its own, and works on the entries as they were when it began, so that reads
+** and commits go on beside it. Lock order: ordering, then mutex. */
 #include "memtable.h"
 
 #include <inttypes.h>

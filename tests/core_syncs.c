@@ -1,6 +1,7 @@
 /* The system calls that make a flush durable, in their order: the table file, its directory and the entry of
 ** that one are synced before the commit that names the file touches the database or its log. Also in a
-** directory that is made anew after a DROP or after somebody has removed it. And none of them while a file that
+** directory that is made anew after a DROP or after somebody has removed it. And none of them while a
+** file that
 ** may go is only held by a view. This program's fsync and fdatasync stand before those of the C library, for
 ** SQLite too, and note what they are called with. */
 #include <limits.h>
@@ -87,8 +88,8 @@ START_TEST(file_directory_and_entry_before_the_commit) {
 }
 END_TEST
 
-/* A result keeps a file whose drop is proved long ago: commits that change nothing of that make no checkpoint,
-** which would be two syncs each. */
+/* A result keeps a file whose drop is proved long ago: commits that change nothing of that make no
+** checkpoint, which would be two syncs each. */
 START_TEST(a_file_that_is_only_held_costs_no_syncs) {
   const struct colfam_value key = integer(1);
   const struct colfam_request asked = request("t", &key, 1, 1);

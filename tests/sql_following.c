@@ -149,8 +149,8 @@ END_TEST
   "WITH RECURSIVE n(i) AS (VALUES(1000) UNION ALL SELECT i + 1 FROM n WHERE i < 1299)" \
   "INSERT INTO " table " SELECT i, 'these are the words of row ' || i FROM n"
 
-/* Values of a log row that has many are compressed, unless the table's files are not either. Memory made of the
-** writes themselves, of rows of others and of rows read anew shows the same. */
+/* Values of a log row that has many are compressed, unless the table's files are not either. Memory
+** made of the writes themselves, of rows of others and of rows read anew shows the same. */
 START_TEST(rows_with_compressed_values_are_read_by_all) {
   const char *const seen = "SELECT count(*), sum(v = 'these are the words of row ' || k),"
                            " (SELECT count(*) FROM colfam_check('t')) FROM t WHERE k >= 1000";
