@@ -194,7 +194,8 @@ kv_status kv_multi_get_heads(struct kv_view *view, struct kv_batch *batch,
 kv_status kv_result_load(struct kv_result *result, const struct kv_slice *keys, struct kv_err *err);
 /* Whether keys[index] was found, and its value, or its head when that was not loaded; borrowed until free. */
 bool kv_result_found(const struct kv_result *result, size_t index, struct kv_slice *value);
-/* The block of the cache that has the value, pinned as long as the result lives; NULL when it is elsewhere. */
+/* The block of the cache that has the value, pinned as long as the result lives; NULL when it is elsewhere.
+** */
 struct kv_cache_entry *kv_result_pin(const struct kv_result *result, size_t index);
 void kv_result_free(struct kv_result *result);
 

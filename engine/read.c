@@ -116,7 +116,7 @@ struct run_group {
 static size_t ask_filters(const struct kv_view *view, const struct kv_lookup *lookup,
                           struct run_group *group) {
   size_t left = view->run_count - lookup->run, count = left < RUN_GROUP ? left : RUN_GROUP;
-  size_t asked = 0, runs[RUN_GROUP];
+  size_t asked = 0, runs[RUN_GROUP] = {0};
   const struct kv_filter *filters[RUN_GROUP];
   uint64_t hashes[RUN_GROUP];
   bool maybe[RUN_GROUP];

@@ -79,7 +79,8 @@ const struct kv_value_uses *kv_table_writer_uses(const struct kv_table_writer *w
 /* Bytes given to the file so far, for splitting outputs. */
 uint64_t kv_table_writer_bytes(const struct kv_table_writer *writer);
 /* Writes the tail, syncs file and directory and fills *info but for level and seq. At least one entry,
-** else KV_MISUSE. *digest (may be NULL) is the sum of what was added. The file stays locked (env.h) until the writer is freed or its handle is closed. */
+** else KV_MISUSE. *digest (may be NULL) is the sum of what was added. The file stays locked (env.h) until
+** the writer is freed or its handle is closed. */
 kv_status kv_table_writer_finish(struct kv_table_writer *writer, struct kv_file_info *info,
                                  struct kv_digest *digest, struct kv_err *err);
 /* Takes over the handle of a finished file, and with it its lock; closed with kv_env_close_write. */

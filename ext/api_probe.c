@@ -1,6 +1,6 @@
-/* exists, may_exist and probes of colfam.h: one call of the engine a request. A probe keeps the keys, with the views that it was
-** made in, so that it can go on where it stopped: what it found in the pending batch it keeps as an answer.
-** Thread rule: the connection's. */
+/* exists, may_exist and probes of colfam.h: one call of the engine a request. A probe keeps the keys, with
+** the views that it was made in, so that it can go on where it stopped: what it found in the pending batch
+** it keeps as an answer. Thread rule: the connection's. */
 #include <string.h>
 
 #include "error.h"

@@ -1,6 +1,6 @@
-/* The first step of every read through colfam.h: the keys of a request, encoded, in the order in which they were
-** asked for. Those that no row can have are left out; every key knows its place among the rest.
-** Thread rule: the connection's. */
+/* The first step of every read through colfam.h: the keys of a request, encoded, in the order in which they
+** were asked for. Those that no row can have are left out; every key knows its place among the rest. Thread
+** rule: the connection's. */
 #ifndef COLFAM_GATHER_H
 #define COLFAM_GATHER_H
 

@@ -39,7 +39,8 @@ struct colfam_lookup {
   bool spread; /* some of the others have been used */
 };
 /* The one key that the plan asks for with these arguments, or none when nothing can match (a NULL argument).
-** *told is false, and nothing else done, when the plan or the arguments are not of that kind. SQLITE_NOMEM. */
+** *told is false, and nothing else done, when the plan or the arguments are not of that kind. SQLITE_NOMEM.
+** */
 int colfam_lookup_one(struct colfam_lookup *lookup, const struct colfam_plan *plan,
                       sqlite3_value **argv, bool *told);
 /* What the plan asks for with any arguments. No key and no range when nothing can match. On failure the

@@ -1,7 +1,8 @@
 /* Batched reads against single ones: keys that live in the batch, in memtables, in several runs and levels,
 ** asked for in any order and several times, in every form (multi-get of one and of many requests, into the
-** caller's buffers, key-may-exist and exists, resumed), values with their keys or apart; with a cache of any size, cold and warm, and while
-** reads fail. COLFAM_SEED sets the first seed, COLFAM_MULTI_ROUNDS how many worlds. */
+** caller's buffers, key-may-exist and exists, resumed), values with their keys or apart; with a cache of any
+** size, cold and warm, and while reads fail. COLFAM_SEED sets the first seed, COLFAM_MULTI_ROUNDS how many
+** worlds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
