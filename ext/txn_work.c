@@ -406,7 +406,7 @@ static bool thread_keeps_up(const struct colfam_txn *txn) {
 
 uint64_t colfam_log_row_footprint(uint64_t bytes) {
   uint64_t row = bytes + LOG_ROW_OVERHEAD;
-  return row + (row < PAGE_BYTES / 2 ? row * row / PAGE_BYTES : PAGE_BYTES / 2);
+  return row + (row < PAGE_BYTES / 2 ? row * row / PAGE_BYTES : PAGE_BYTES / 4);
 }
 
 /* What the log will take of the database file with `batch` more bytes, as if all its rows were alike. */
@@ -502,13 +502,16 @@ static bool await(struct colfam_txn *txn, enum kv_job_kind kind) {
   return true;
 }
 
-/* A log that is too long for want of a flush that is under way. */
+/* A log that is too long for want of a flush that is under way, or has just ended. */
 static int await_flush(struct colfam_txn *txn, struct due *due, char **message) {
-  uint64_t budget = txn->table->options.kv.memtable_bytes;
+  struct colfam_table *table = txn->table;
   if (!due->with_batch || txn->jobs || txn->has_command ||
-      kv_batch_data_bytes(txn->batch) >= budget || !await(txn, KV_JOB_FLUSH))
+      kv_batch_data_bytes(txn->batch) >= table->options.kv.memtable_bytes)
     return SQLITE_OK;
-  kv_stats_add(kv_family_stats(txn->table->family), KV_STAT_FLUSH_WAITS, 1);
+  if (await(txn, KV_JOB_FLUSH))
+    kv_stats_add(kv_family_stats(table->family), KV_STAT_FLUSH_WAITS, 1);
+  else if (!colfam_jobs_has(table->store, table->catalog.uuid, KV_JOB_FLUSH))
+    return SQLITE_OK;
   int rc = colfam_work_adopt(txn, message);
   if (txn->jobs) due->job = due->with_batch = false;
   return rc;

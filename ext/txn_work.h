@@ -39,7 +39,7 @@ void colfam_work_number_row(struct colfam_txn *txn);
 int colfam_work_encode_row(struct colfam_txn *txn, char **message);
 
 /* What a log row of a batch of so many bytes takes of the database file, about: one that is not small leaves
-** half of its last page free, or as much beside it. */
+** a quarter of a page free. */
 uint64_t colfam_log_row_footprint(uint64_t bytes);
 
 /* In xSync: does what this commit has to do, and adopts what waits, so that publishing is all that is left.
