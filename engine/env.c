@@ -6,6 +6,15 @@ void kv_env_free(struct kv_env *env) {
   if (env) env->ops->free(env);
 }
 
+struct kv_env *kv_env_ref(struct kv_env *env) {
+  if (env->ops->ref) env->ops->ref(env);
+  return env;
+}
+
+void kv_env_unref(struct kv_env *env) {
+  if (env && env->ops->ref) env->ops->free(env);
+}
+
 kv_status kv_env_create(struct kv_env *env, const char *path, const char *like_path,
                         struct kv_write_file **file, struct kv_err *err) {
   return env->ops->create(env, path, like_path, file, err);

@@ -79,6 +79,7 @@ struct kv_env_ops {
   kv_status (*random)(struct kv_env *env, void *bytes, size_t size, struct kv_err *err);
   uint64_t (*now_us)(struct kv_env *env); /* monotonic */
   void (*free)(struct kv_env *env);
+  void (*ref)(struct kv_env *env); /* NULL: lasts as long as its owner wants */
 };
 struct kv_env {
   const struct kv_env_ops *ops;
@@ -86,9 +87,13 @@ struct kv_env {
 
 /* The process's POSIX environment; never freed. */
 struct kv_env *kv_env_posix(void);
-/* An empty file system in memory, owned by the caller until kv_env_free. */
+/* An empty file system in memory, owned by the caller until kv_env_free, and kept until the last reference
+** goes. */
 kv_status kv_env_memory_new(struct kv_env **env, struct kv_err *err);
 void kv_env_free(struct kv_env *env); /* NULL and the POSIX one are allowed and do nothing */
+/* A reference, of an environment that counts them; any other one outlives all that uses it. */
+struct kv_env *kv_env_ref(struct kv_env *env);
+void kv_env_unref(struct kv_env *env);
 
 /* Thin calls through the table. */
 kv_status kv_env_create(struct kv_env *env, const char *path, const char *like_path,

@@ -8,7 +8,7 @@
 ** One lock guards the list, the references and the bytes of files being written. The bytes of a
 ** file that is no longer written never move, and readers opened then copy without the lock.
 ** Nothing is durable, so syncs do nothing. Any thread; the environment is freed after its
-** handles. */
+** handles, with its last reference: answers may outlive the database. */
 #include "env.h"
 
 #include <string.h>
@@ -27,6 +27,7 @@ struct node {
 
 struct memory_env {
   struct kv_env base;
+  int64_t refs; /* atomic */
   struct kv_mutex *lock;
   struct node *nodes;
 };
@@ -425,8 +426,13 @@ static uint64_t memory_now_us(struct kv_env *env) {
   return kv_env_now_us(kv_env_posix());
 }
 
+static void memory_ref(struct kv_env *env) {
+  __atomic_add_fetch(&memory_of(env)->refs, 1, __ATOMIC_RELAXED);
+}
+
 static void memory_free(struct kv_env *base) {
   struct memory_env *env = memory_of(base);
+  if (__atomic_sub_fetch(&env->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
   while (env->nodes) unlink_node(&env->nodes);
   kv_mutex_free(env->lock);
   kv_free(env);
@@ -453,10 +459,12 @@ kv_status kv_env_memory_new(struct kv_env **env, struct kv_err *err) {
       .random = memory_random,
       .now_us = memory_now_us,
       .free = memory_free,
+      .ref = memory_ref,
   };
   struct memory_env *made = kv_alloc_zero(1, sizeof *made);
   if (!made) return kv_fail_nomem(err);
   made->base.ops = &ops;
+  made->refs = 1;
   kv_status status = kv_mutex_new(&made->lock, err);
   if (status == KV_OK) {
     *env = &made->base;

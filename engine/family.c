@@ -78,6 +78,7 @@ static void family_free(struct kv_family *family) {
   kv_buf_release(&family->dir);
   kv_buf_release(&family->like_path);
   kv_free(family->files);
+  kv_env_unref(family->env);
   kv_free(family);
 }
 
@@ -108,7 +109,7 @@ static void set_table_config(struct kv_family *family, const struct kv_family_co
 static kv_status family_init(struct kv_family *family, const struct kv_family_config *config,
                              struct kv_err *err) {
   family->refs = 1;
-  family->env = config->env;
+  family->env = kv_env_ref(config->env);
   family->options = config->options;
   family->head = config->head;
   kv_buf_init(&family->dir);

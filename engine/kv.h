@@ -48,7 +48,7 @@ void kv_options_default(struct kv_options *options);
 typedef bool (*kv_head_fn)(struct kv_slice value, struct kv_buf *head);
 
 struct kv_family_config {
-  struct kv_env *env;    /* borrowed, outlives the family */
+  struct kv_env *env;    /* one that counts references gets one, any other outlives the family */
   const char *dir;       /* directory of the database's table files; copied */
   const char *like_path; /* the database file, whose mode files take, or NULL; copied */
   uint8_t uuid[16];      /* of this table */

@@ -486,6 +486,43 @@ START_TEST(result_outlives_a_database_in_memory) {
 }
 END_TEST
 
+/* The last table of a database in memory goes, and with it all that the database had there. */
+static void answers_outlive(const char *table, const char *flush, const char *then) {
+  sql_ok(db, "SELECT colfam_config('cache_bytes', 0)");
+  sql_ok(db, flush);
+  struct colfam_value key = integer(4);
+  const struct colfam_request requests[] = {request(table, &key, 1, 1)};
+  sqlite3_int64 keys[] = {4, 400};
+  struct colfam_result *result = get_integers(table, keys, 2);
+  struct colfam_probe *probe;
+  ck_assert_int_eq(api->probe(api, requests, 1, &probe, NULL), SQLITE_OK);
+  ck_assert_int_eq(api->probed(probe, 0, 0), COLFAM_UNKNOWN);
+  sql_ok(db, then);
+  api_make_numbers(db);
+  result_is(result, 0, 2, "4|value 4 -");
+  ck_assert_int_eq(api->go_on(probe, NULL), SQLITE_OK);
+  ck_assert_int_eq(api->probed(probe, 0, 0), COLFAM_PRESENT);
+  api->free_probe(probe);
+  api->free_result(result);
+  sql_ok(db, "SELECT colfam_config('cache_bytes', 67108864)");
+}
+
+#define FLUSHED_ROWS(schema)                                                  \
+  "CREATE VIRTUAL TABLE " schema ".s USING colfam(k INTEGER PRIMARY KEY, v);" \
+  "INSERT INTO " schema ".s WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL"       \
+  " SELECT i + 1 FROM c WHERE i < 300) SELECT i, 'value ' || i FROM c;"       \
+  "INSERT INTO " schema ".s(s) VALUES('flush')"
+
+START_TEST(answers_outlive_the_last_temporary_table) {
+  answers_outlive("temp.s", FLUSHED_ROWS("temp"), "DROP TABLE temp.s");
+}
+END_TEST
+
+START_TEST(answers_outlive_a_detached_database_in_memory) {
+  answers_outlive("aux.s", "ATTACH ':memory:' AS aux;" FLUSHED_ROWS("aux"), "DETACH aux");
+}
+END_TEST
+
 START_TEST(files_named_by_a_result_stay_until_it_is_freed) {
   api_make_numbers(db);
   sqlite3_int64 keys[] = {4};
@@ -703,6 +740,8 @@ int main(void) {
   tcase_add_test(tc, result_outlives_drop);
   tcase_add_test(tc, result_outlives_its_connection);
   tcase_add_test(tc, result_outlives_a_database_in_memory);
+  tcase_add_test(tc, answers_outlive_the_last_temporary_table);
+  tcase_add_test(tc, answers_outlive_a_detached_database_in_memory);
   tcase_add_test(tc, files_named_by_a_result_stay_until_it_is_freed);
   tcase_add_test(tc, existence_in_batches);
   tcase_add_test(tc, wrong_requests_are_refused);
