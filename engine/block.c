@@ -538,13 +538,6 @@ kv_status kv_block_get(const struct kv_block *block, struct kv_slice key, uint64
   return status;
 }
 
-/* Of long ones the first and the last bytes, not the lines between. */
-static bool has_same_ends(const uint8_t *a, const uint8_t *b, size_t size) {
-  if (size <= 2 * LINE_BYTES) return !memcmp(a, b, size);
-  size_t last = size - LINE_BYTES;
-  return !memcmp(a, b, LINE_BYTES) && !memcmp(a + last, b + last, LINE_BYTES);
-}
-
 kv_status kv_block_get_at(const struct kv_block *block, struct kv_slice key, size_t offset,
                           enum kv_block_answer *answer, struct kv_slice *value,
                           struct kv_err *err) {
@@ -554,7 +547,7 @@ kv_status kv_block_get_at(const struct kv_block *block, struct kv_slice key, siz
   if (status) return status;
   size_t rest = key.size - (size_t)entry.shared;
   if (rest != entry.suffix.size) return KV_OK;
-  if (rest && !has_same_ends(key.data + entry.shared, entry.suffix.data, rest)) return KV_OK;
+  if (rest && memcmp(key.data + entry.shared, entry.suffix.data, rest) != 0) return KV_OK;
   *answer = answers[entry.kind];
   *value = entry.value;
   return KV_OK;

@@ -93,9 +93,37 @@ START_TEST(damaged_entries_make_no_index) {
 }
 END_TEST
 
+/* An entry that is named by its place is the key's only when every byte is. */
+START_TEST(long_keys_differ_in_the_middle_too) {
+  struct kv_block_builder builder;
+  struct kv_slice bytes, value;
+  struct kv_block block;
+  enum kv_block_answer answer;
+  uint8_t text[1000];
+  memset(text, 'k', sizeof text);
+  struct kv_slice key = kv_slice_of(text, sizeof text);
+  kv_block_builder_init(&builder);
+  ck_assert_int_eq(
+      kv_block_builder_add(&builder, key, kv_hash_key(key), kv_slice_of("v", 1), false, &err),
+      KV_OK);
+  ck_assert_int_eq(kv_block_builder_finish(&builder, &bytes, &err), KV_OK);
+  ck_assert_int_eq(kv_block_init(&block, bytes, &err), KV_OK);
+  ck_assert_int_eq(kv_block_get_at(&block, key, 0, &answer, &value, &err), KV_OK);
+  ck_assert_int_eq(answer, KV_BLOCK_PUT);
+  for (size_t i = 0; i < sizeof text; i++) {
+    text[i]++;
+    ck_assert_int_eq(kv_block_get_at(&block, key, 0, &answer, &value, &err), KV_OK);
+    ck_assert_int_eq(answer, KV_BLOCK_NONE);
+    text[i]--;
+  }
+  kv_block_builder_release(&builder);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("block_index");
   TCase *tests = tcase_create("block_index");
+  tcase_add_test(tests, long_keys_differ_in_the_middle_too);
   tcase_add_test(tests, it_is_the_index_that_was_left_out);
   tcase_add_test(tests, blocks_of_too_many_regions_want_none);
   tcase_add_test(tests, damaged_entries_make_no_index);
