@@ -298,7 +298,7 @@ START_TEST(full_database_at_commit_rolls_back_both) {
   twins_insert(a, 1, 30);
   sql_okf(a, "PRAGMA max_page_count = %lld", sql_int(a, "PRAGMA page_count"));
   sql_ok(a, "BEGIN");
-  sql_ok(a, "INSERT INTO t VALUES(100, randomblob(20000))");
+  sql_ok(a, "INSERT INTO t VALUES(100, randomblob(12000))");
   sql_fails(a, "COMMIT", SQLITE_FULL, NULL);
   ck_assert_int_ne(sqlite3_get_autocommit(a), 0);
   twins_same(a);
