@@ -238,25 +238,32 @@ static const struct salvage_vtab *vtab_of(const struct salvage_cursor *cursor) {
   return (const struct salvage_vtab *)cursor->base.pVtab;
 }
 
-static bool is_wanted(const struct salvage_cursor *cursor) {
+/* Whether it is a row of those that are asked for; SQLITE_NOMEM is not "no". */
+static int is_wanted(const struct salvage_cursor *cursor, bool *wanted) {
   const struct kv_salvaged *row = &cursor->row;
-  return row->doubtful == cursor->doubtful &&
-         colfam_row_check(vtab_of(cursor)->schema, row->key, row->value) == SQLITE_OK;
+  *wanted = false;
+  if (row->doubtful != cursor->doubtful) return SQLITE_OK;
+  int rc = colfam_row_check(vtab_of(cursor)->schema, row->key, row->value);
+  *wanted = rc == SQLITE_OK;
+  return rc == SQLITE_NOMEM ? rc : SQLITE_OK;
 }
 
 static int salvage_next(sqlite3_vtab_cursor *base) {
   struct salvage_cursor *cursor = (struct salvage_cursor *)base;
   const struct salvage_vtab *vtab = vtab_of(cursor);
   struct kv_err err = {0};
-  kv_status status = KV_OK;
+  bool wanted = false;
   do {
     if (++cursor->number % ROWS_A_TURN == 0 && colfam_is_interrupted(vtab->conn->db))
       return SQLITE_INTERRUPT;
-    status = kv_salvage_next(cursor->salvage, &cursor->found, &cursor->row, &err);
-  } while (status == KV_OK && cursor->found && !is_wanted(cursor));
-  return status == KV_OK
-             ? SQLITE_OK
-             : colfam_error_of(&base->pVtab->zErrMsg, vtab->schema->label, status, &err);
+    kv_status status = kv_salvage_next(cursor->salvage, &cursor->found, &cursor->row, &err);
+    if (status != KV_OK)
+      return colfam_error_of(&base->pVtab->zErrMsg, vtab->schema->label, status, &err);
+    if (!cursor->found) return SQLITE_OK;
+    int rc = is_wanted(cursor, &wanted);
+    if (rc != SQLITE_OK) return rc;
+  } while (!wanted);
+  return SQLITE_OK;
 }
 
 static int salvage_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, int argc,

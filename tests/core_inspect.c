@@ -17,10 +17,12 @@ static const char *const statements[] = {
     "SELECT * FROM colfam_check('t')",
     "SELECT count(*) FROM colfam_check('damaged')",
     "SELECT a, b, colfam_doubtful FROM saved",
+    "SELECT k FROM saved_backwards",
 };
 enum { STATEMENTS = sizeof statements / sizeof *statements };
 
-/* Two files and a log in t, a log in r, a file cut short in damaged. */
+/* Two files and a log in t, a log in r, a file cut short in damaged, texts in descending order in
+** backwards. */
 static void make_database(const char *path) {
   sqlite3 *db = sql_open(path);
   sql_trust(db);
@@ -33,7 +35,9 @@ static void make_database(const char *path) {
              "CREATE VIRTUAL TABLE r USING colfam(v); INSERT INTO r VALUES(1), (2);"
              "CREATE VIRTUAL TABLE damaged USING colfam(k PRIMARY KEY);"
              "INSERT INTO damaged VALUES(1); INSERT INTO damaged(damaged) VALUES('flush');"
-             "UPDATE damaged_cffile SET bytes = bytes + 1");
+             "UPDATE damaged_cffile SET bytes = bytes + 1;"
+             "CREATE VIRTUAL TABLE backwards USING colfam(k TEXT, PRIMARY KEY(k DESC));"
+             "INSERT INTO backwards VALUES('one'), ('two'), ('three')");
   sql_close(db);
 }
 
@@ -61,10 +65,12 @@ static void check_rows(const char *sql, int n, const char *rows, const char *exp
   ck_assert_msg(same, "%s: allocation %d: %s, not %s", sql, n, rows, expected);
 }
 
-/* With the table of salvage, for a statement that reads it. */
+/* With the tables of salvage, for a statement that reads one. */
 static sqlite3 *open_for(const char *path, const char *sql) {
   sqlite3 *db = sql_open(path);
-  if (strstr(sql, "saved")) sql_ok(db, "CREATE VIRTUAL TABLE temp.saved USING colfam_salvage(t)");
+  if (strstr(sql, "saved"))
+    sql_ok(db, "CREATE VIRTUAL TABLE temp.saved USING colfam_salvage(t);"
+               "CREATE VIRTUAL TABLE temp.saved_backwards USING colfam_salvage(backwards)");
   return db;
 }
 
