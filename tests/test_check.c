@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "catalog.h"
+#include "harness_comparator.h"
 #include "mem.h"
 #include "view.h"
 
@@ -121,18 +122,22 @@ START_TEST(wrong_row_count_is_reported) {
 }
 END_TEST
 
-/* Bounds in memory that keep gets, but not scans, from a run. */
+/* Bounds in memory that keep gets, but not scans, from a run: a comparator has no prefixes but 0. The run's
+** first key is deleted in the other orders. */
 START_TEST(get_that_misses_a_key_is_reported) {
   fill();
   struct kv_run *run = &store.view->runs[0];
   struct kv_run_fence *fences = (struct kv_run_fence *)(uintptr_t)run->fences;
   struct kv_run_fence right = fences[0];
   store.catalog.table_rows = -1;
-  fences[0] = (struct kv_run_fence){0, 0};
+  fences[0] = (struct kv_run_fence){UINT64_MAX, UINT64_MAX};
   struct report report = checked();
   fences[0] = right;
   ck_assert_int_eq(report.problems, 1);
-  ck_assert_str_eq(report.text, "a get does not find the newest entry of a key, which is there");
+  ck_assert_str_eq(report.text,
+                   harness_ascends()
+                       ? "a get does not find the newest entry of a key, which is there"
+                       : "a get does not find the newest entry of a key, which is deleted");
   expect_sound();
 }
 END_TEST
