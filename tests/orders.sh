@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Programs again under each order of keys that is not the columns' own ($COLFAM_TEST_COMPARATOR):
 #
-#   tests/orders.sh PROGRAM...            each under all of them, those of other orders by themselves as they are
+#   tests/orders.sh PROGRAM...            each under all of them, some once as they are
 #   QUICK=1 tests/orders.sh PROGRAM...    each under one, in turn, the slow ones under none
 #   ORDERS=reverse tests/orders.sh ...    under these alone
 #
@@ -43,10 +43,11 @@ test_verify         test-forwards
 test_view           test-forwards
 "
 # Not in the quick form: seconds each, and what they do to an order others do too.
-slow=" core_backup core_inspect core_memory core_plan crash_kill crash_power crash_processes fault_sql fuzz_shadow
- model_busy model_schedules model_txn sql_authorizer sql_background sql_collations sql_disk_full sql_footprint
- sql_host sql_inlists sql_interrupt sql_levels sql_numerals sql_patterns sql_predicates sql_races sql_short_writers
- sql_spill sql_threads sql_values test_salvage test_scan "
+slow=" core_backup core_inspect core_memory core_plan crash_kill crash_power crash_processes fault_sql
+ fuzz_shadow model_busy model_schedules model_schemas model_txn sql_authorizer sql_background
+ sql_collations sql_disk_full sql_footprint sql_host sql_inlists sql_interrupt sql_levels sql_numerals
+ sql_patterns sql_predicates sql_races sql_short_writers sql_spill sql_threads sql_values test_salvage
+ test_scan "
 
 runs_under() { # PROGRAM ORDER
   local name=$1 order=$2 table=$left_out column
