@@ -428,8 +428,10 @@ static struct due due_work(const struct colfam_txn *txn) {
     due.with_batch = writes && txn->jobs->takes_batch;
     due.job = txn->jobs->takes_batch && !colfam_work_takes_batch(txn);
   } else if (writes && !is_crowded(bytes, budget)) {
-    due.with_batch = log_footprint(txn, batch) >= 2 * budget - budget / MANIFEST_SHARE;
-    due.job = due.with_batch || work.flush;
+    bool full = log_footprint(txn, batch) >= 2 * budget - budget / MANIFEST_SHARE;
+    /* This commit's own flush makes room enough for little. */
+    due.with_batch = full && (batch >= budget / 2 || colfam_worker_threads() > 0);
+    due.job = full || work.flush;
     if (!due.with_batch && work.merge && has_many_runs(txn->base))
       due = (struct due){true, false, KV_JOB_MERGE};
   }
