@@ -32,7 +32,6 @@ static struct {
   struct actor *actors[ACTORS_MAX];
   int count;
   int left;                        /* that have not ended */
-  bool has_dead;                   /* whose threads are still there */
   unsigned io_one_in, lock_one_in; /* points at which somebody else goes on */
   uint64_t trace, changes;
   unsigned idle; /* times that a taken mutex was looked at, one after the other */
@@ -165,7 +164,6 @@ void steps_begin(uint64_t seed) {
   static const unsigned often[] = {1, 2, 4, 10, 40, 200};
   harness_seed(&steps.random, seed);
   steps.count = steps.left = 0;
-  steps.has_dead = false;
   steps.trace = steps.changes = 0;
   steps.io_one_in = often[harness_below(&steps.random, 6)];
   steps.lock_one_in = 20 * often[harness_below(&steps.random, 6)];
@@ -186,7 +184,8 @@ void steps_run(void) {
   wait_for(&steps.over);
   for (int i = 0; i < count; i++)
     if (!steps.actors[i]->dead) real()->join(steps.actors[i]->thread, NULL);
-  for (int i = 0; i < steps.count && !steps.has_dead; i++) free(steps.actors[i]);
+  for (int i = 0; i < steps.count; i++)
+    if (!steps.actors[i]->dead) free(steps.actors[i]); /* the dead wait with theirs */
 }
 
 uint64_t steps_trace(void) {
@@ -215,7 +214,6 @@ void steps_keep_mutexes(void) {
 void steps_die(void) {
   struct actor *me = self;
   sem_t never;
-  steps.has_dead = true;
   for (int i = 0; i < steps.count; i++) {
     struct actor *actor = steps.actors[i];
     if (actor->process != me->process || actor->ended) continue;
