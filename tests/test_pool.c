@@ -81,7 +81,7 @@ static bool churn(struct kv_pool *pool, uint64_t seed, int rounds) {
 
 START_TEST(what_is_taken_never_overlaps) {
   struct kv_pool *pool = new_pool();
-  ck_assert(churn(pool, (uint64_t)_i, 20000));
+  ck_assert(churn(pool, (uint64_t)_i, 4000));
   ck_assert_uint_le(kv_pool_bytes(pool), KV_REGION_BYTES);
   end_pool(pool);
 }
@@ -194,7 +194,7 @@ static void *use_pool(void *pool) {
   static char unsound;
   struct harness_random random;
   harness_seed(&random, (uint64_t)(uintptr_t)&random);
-  return churn(pool, harness_next(&random), 4000) ? NULL : &unsound;
+  return churn(pool, harness_next(&random), 1000) ? NULL : &unsound;
 }
 
 START_TEST(threads_share_one_pool) {
