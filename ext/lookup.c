@@ -316,8 +316,11 @@ static int run(struct colfam_lookup *lookup, const struct colfam_plan *plan, sql
                ? colfam_packed_read(lookup->vtab, argv[0], &lookup->prefixes)
                : bind_columns(lookup, plan, argv, &bound);
   if (rc != SQLITE_OK) return rc;
-  if (lookup->everything) return make_everything(lookup);
   bool all = bound == plan->equal_count;
+  const struct colfam_schema *schema = lookup->vtab->schema;
+  /* A comparator does not keep keys together that begin alike. */
+  lookup->everything |= !all && schema->custom && !schema->encoder;
+  if (lookup->everything) return make_everything(lookup);
   lookup->by_key = names_keys(plan) && all;
   if (lookup->by_key) return make_keys(lookup);
   if (!all || (!plan->has_lower && !plan->has_upper)) return make_ranges(lookup, NULL);

@@ -438,7 +438,7 @@ START_TEST(product_beyond_its_bound_is_walked) {
       "SELECT * FROM %s WHERE a IN (SELECT i FROM list) AND b IN (SELECT i FROM list) AND c IN (0, "
       "2)",
       "SELECT * FROM %s WHERE a IN (SELECT i FROM list) AND b IN (SELECT i FROM list) AND c > 0"
-      " ORDER BY a DESC, b DESC",
+      " ORDER BY a DESC, b DESC, c DESC",
       "SELECT * FROM %s WHERE a IN (3, 5, 8) AND b IN (SELECT i FROM list) AND c IN (SELECT i FROM"
       " list) ORDER BY a, b, c",
   };

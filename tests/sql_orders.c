@@ -158,6 +158,21 @@ START_TEST(copies_are_in_their_tables_order) {
 }
 END_TEST
 
+/* More keys than are looked up one by one, in an order in which keys that begin alike stand apart. */
+START_TEST(lists_of_a_product_too_large_are_walked) {
+  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(a INT, b INT, PRIMARY KEY(a, b), comparator = "
+             "backwards);"
+             "CREATE TABLE list(i INTEGER PRIMARY KEY);"
+             "WITH RECURSIVE n(i) AS (VALUES(0) UNION ALL SELECT i + 1 FROM n LIMIT 300)"
+             "INSERT INTO list SELECT i FROM n;"
+             "INSERT INTO t SELECT i, i * 7 % 600 FROM list");
+  sql_same(db,
+           "SELECT count(*), sum(a) FROM t WHERE a IN (SELECT i FROM list) AND b IN (SELECT i FROM "
+           "list)",
+           "SELECT count(*), sum(i) FROM list WHERE i * 7 % 600 < 300");
+}
+END_TEST
+
 START_TEST(numbers_find_the_texts_that_spell_them) {
   static const char *const orders[] = {"turned", "backwards", "reverse"};
   sql_ok(db, "CREATE TABLE n(i INTEGER); INSERT INTO n VALUES(1), (20)");
@@ -562,6 +577,7 @@ int main(void) {
   tcase_add_test(rows, a_comparator_orders_the_content_of_one_column);
   tcase_add_test(rows, a_comparator_gets_the_whole_of_longer_keys);
   tcase_add_test(rows, copies_are_in_their_tables_order);
+  tcase_add_test(rows, lists_of_a_product_too_large_are_walked);
   tcase_add_test(rows, numbers_find_the_texts_that_spell_them);
   suite_add_tcase(suite, rows);
   TCase *random = tcase_create("random");
