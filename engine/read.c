@@ -51,6 +51,7 @@ struct group {
 static void add_to_group(struct group *group, struct kv_lookup *lookup) {
   group->lookups[group->count] = lookup;
   group->keys[group->count] = lookup->key;
+  group->answers[group->count] = KV_BATCH_NONE;
   group->hashes[group->count++] = lookup->hash;
 }
 
@@ -149,7 +150,7 @@ static kv_status read_file(struct kv_sst *file, struct kv_lookup *lookup, enum k
 kv_status kv_read_runs(const struct kv_view *view, struct kv_lookup *lookup,
                        enum kv_lookup_mode mode, struct kv_err *err) {
   kv_status status = KV_OK;
-  struct run_group group;
+  struct run_group group = {{NULL}, {false}};
   uint64_t denied = 0;
   for (size_t at = 0, count = 0; lookup->run < view->run_count && status == KV_OK; lookup->run++) {
     if (at == count) {

@@ -60,7 +60,7 @@ static int compare_words(const void *a, const void *b) {
 const char *harness_in_order(const char *words) {
   static char texts[4][512];
   static int next;
-  char copy[512], *all[128], *rest = copy, *text = texts[next++ % 4], *end = text;
+  char copy[512], *all[128] = {NULL}, *rest = copy, *text = texts[next++ % 4], *end = text;
   size_t count = 0;
   snprintf(copy, sizeof copy, "%s", words);
   for (char *word; count < 128 && (word = strtok_r(rest, " ", &rest));) all[count++] = word;
