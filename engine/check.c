@@ -265,7 +265,7 @@ kv_status kv_check(struct kv_view *view, kv_problem_fn report_problem, void *ctx
                    struct kv_err *err) {
   struct check check = {.view = view, .report = report_problem, .ctx = ctx};
   struct kv_err found;
-  uint64_t faults = kv_custom_faults();
+  uint64_t faults = kv_custom_faults(kv_view_comparator(view));
   kv_status status = check_files(&check, err);
   for (size_t i = 0; i < view->log.table_count && status == KV_OK; i++) {
     status = check_memtable(&check, view->log.tables[i], err);

@@ -589,7 +589,7 @@ static kv_status begin_merge(struct kv_job *job, struct kv_err *err) {
 
 kv_status kv_job_step(struct kv_job *job, bool *done, struct kv_err *err) {
   kv_status status = KV_OK;
-  uint64_t faults = kv_custom_faults();
+  uint64_t faults = kv_custom_faults(job->config.comparator);
   *done = false;
   switch (job->phase) {
     case PHASE_OPEN:

@@ -75,8 +75,9 @@ kv_status kv_custom_comparator(struct kv_custom *custom, enum kv_custom_view vie
                                struct kv_comparator **comparator, struct kv_err *err);
 
 /* How often comparators have broken their word on this thread: called different keys equal or, as builds for
-** tests find out by asking more than they need, contradicted themselves. */
-uint64_t kv_custom_faults(void);
+** tests find out by asking more than they need, contradicted themselves. 0 without a comparator: the count is
+** asked for only where there is one. */
+uint64_t kv_custom_faults(const struct kv_comparator *comparator);
 /* KV_OK when there have been no more faults on this thread than these, else KV_MISUSE and what the last was;
 ** the comparator is the one that was at work. */
 kv_status kv_custom_check(uint64_t faults, const struct kv_comparator *comparator,

@@ -48,7 +48,7 @@ kv_status kv_check_order(struct kv_view *view, struct kv_batch *batch, struct kv
   const struct kv_comparator *by = kv_view_comparator(view);
   struct places places;
   if (!by) return KV_OK;
-  uint64_t before = kv_custom_faults();
+  uint64_t before = kv_custom_faults(by);
   kv_status status = open_places(&view->log, &places, err);
   if (status == KV_OK) status = seek_all(view, batch, &places, err);
   close_places(&places);

@@ -226,11 +226,11 @@ static int delete_old(struct change *change) {
 static int exists_apart(struct change *change, struct kv_slice key, bool *found) {
   struct kv_err err;
   kv_err_init(&err);
-  uint64_t faults = change->schema->custom ? kv_custom_faults() : 0;
+  const struct kv_comparator *by = kv_family_comparator(change->txn->table->family);
+  uint64_t faults = kv_custom_faults(by);
   int rc = exists(change, key, found);
-  if (rc != SQLITE_OK || !change->schema->custom) return rc;
-  kv_status status =
-      kv_custom_check(faults, kv_family_comparator(change->txn->table->family), &err);
+  if (rc != SQLITE_OK || !by) return rc;
+  kv_status status = kv_custom_check(faults, by, &err);
   return status == KV_OK ? SQLITE_OK : colfam_vtab_fail(change->vtab, status, &err);
 }
 

@@ -91,10 +91,9 @@ START_TEST(what_is_called_equal_is_told_apart_by_its_bytes) {
 }
 END_TEST
 
-static void *count_faults(void *unused) {
+static void *count_faults(void *comparator) {
   static uint64_t faults;
-  (void)unused;
-  faults = kv_custom_faults();
+  faults = kv_custom_faults(comparator);
   return &faults;
 }
 
@@ -103,16 +102,16 @@ START_TEST(what_is_called_equal_is_a_fault_of_its_thread) {
       comparator_of(&(struct kv_custom_config){.name = "equal", .compare = call_all_equal},
                     KV_CUSTOM_KEYS, false);
   struct kv_err err;
-  uint64_t before = kv_custom_faults();
+  uint64_t before = kv_custom_faults(comparator);
   compare(comparator, "a", "a");
   OK(kv_custom_check(before, comparator, &err));
   compare(comparator, "a", "b");
   ck_assert_int_eq(kv_custom_check(before, comparator, &err), KV_MISUSE);
   ck_assert_str_eq(err.text, "order equal is not one: its comparator calls different keys equal");
-  OK(kv_custom_check(kv_custom_faults(), comparator, &err));
+  OK(kv_custom_check(kv_custom_faults(comparator), comparator, &err));
   pthread_t thread;
   void *faults = NULL;
-  ck_assert_int_eq(pthread_create(&thread, NULL, count_faults, NULL), 0);
+  ck_assert_int_eq(pthread_create(&thread, NULL, count_faults, comparator), 0);
   ck_assert_int_eq(pthread_join(thread, &faults), 0);
   ck_assert_uint_eq(*(uint64_t *)faults, 0);
   kv_comparator_unref(comparator);
