@@ -10,7 +10,7 @@
 ** none of a transaction that has the write lock; at the end exactly the files that are named are there;
 ** after a power cut somewhere in between, both tables are at one commit.
 **
-** Even seeds use WAL, odd ones DELETE. COLFAM_SEED replays one seed, COLFAM_SCHEDULES sets how many are
+** Even seeds use WAL, odd ones a rollback journal. COLFAM_SEED replays one seed, COLFAM_SCHEDULES sets how many are
 ** run. */
 #include <pthread.h>
 #include <stdarg.h>
@@ -135,6 +135,16 @@ static int wait_busy(void *context, int times) {
   return times < 100 && below(actor, 10) != 0;
 }
 
+static bool is_wal(const struct schedule *schedule) {
+  return strcmp(schedule->journal, "wal") == 0;
+}
+
+static void set_journal(struct actor *actor, const char *mode) {
+  char *sql = sqlite3_mprintf("PRAGMA journal_mode = %s", mode);
+  run(actor, sql);
+  sqlite3_free(sql);
+}
+
 static void open_connection(struct actor *actor) {
   char *message = NULL;
   if (sqlite3_open(disk_path("db"), &actor->db) != SQLITE_OK)
@@ -144,15 +154,12 @@ static void open_connection(struct actor *actor) {
     wrong(actor->schedule, "load: %s", message);
   sqlite3_extended_result_codes(actor->db, 1);
   sqlite3_busy_handler(actor->db, wait_busy, actor);
-  const char *journal = actor->schedule->journal;
   char *sql = sqlite3_mprintf("PRAGMA temp_store = memory; PRAGMA synchronous = normal;"
                               "PRAGMA wal_autocheckpoint = %d; PRAGMA page_size = 1024",
                               actor->schedule->checkpoint_pages);
   run(actor, sql);
   sqlite3_free(sql);
-  sql = sqlite3_mprintf("PRAGMA journal_mode = %s", journal);
-  if (strcmp(journal, "wal") != 0) run(actor, sql);
-  sqlite3_free(sql);
+  if (!is_wal(actor->schedule)) set_journal(actor, actor->schedule->journal);
 }
 
 static void close_connection(struct actor *actor) {
@@ -330,37 +337,43 @@ static void compute(struct actor *actor, const char *name) {
   sqlite3_free(sql);
 }
 
-/* The database is this connection's alone until it has read in normal mode again. Not where a process
-** dies: SQLite in exclusive mode that finds a hot journal and cannot have the file for itself keeps a
-** pending lock, by which it takes the journal for that of a living writer at its next try, and reads what
-** is half written. */
-static void lock_others_out(struct actor *actor) {
-  if (actor->schedule->kills || !run(actor, "PRAGMA locking_mode = exclusive")) return;
-  if (run(actor, "BEGIN IMMEDIATE")) {
-    if (below(actor, 2)) change(actor, true);
-    commit(actor);
-    compare(actor);
+static void write_alone(struct actor *actor) {
+  if (!run(actor, "BEGIN IMMEDIATE")) return;
+  if (below(actor, 2)) change(actor, true);
+  commit(actor);
+  compare(actor);
+}
+
+/* The database is this connection's alone until it has read in normal mode again, and has this journal mode
+** for that time; a database in WAL mode keeps it. Not where a process dies: SQLite in exclusive mode that
+** finds a hot journal and cannot have the file for itself keeps a pending lock, by which it takes the
+** journal for that of a living writer at its next try, and reads what is half written. */
+static void lock_others_out(struct actor *actor, const char *mode) {
+  const struct schedule *schedule = actor->schedule;
+  if (schedule->kills || !run(actor, "PRAGMA locking_mode = exclusive")) return;
+  write_alone(actor);
+  if (mode) {
+    set_journal(actor, mode);
+    write_alone(actor);
+    if (!is_wal(schedule)) set_journal(actor, schedule->journal);
   }
   while (!run(actor, "PRAGMA locking_mode = normal") || !run(actor, "SELECT count(*) FROM o"))
     steps_yield();
 }
 
-/* With 3.40.1 a database that left WAL mode while another connection opened it was seen to lose its end (its
-** page count was too small, seed 1328 of 2,000); with 3.53.2 the same seed is sound. */
-#define LEAVES_WAL_SOUNDLY 3042000
-
-/* Which is refused while others are at work. Not where the power is cut: SQLite does not sync the
-** directory after it has deleted the log, which may so come back beside a database that has gone on with
-** another journal. */
+/* Into WAL mode and out of it only alone: whoever leaves it is seen in WAL mode until its first page is
+** written, holds a lock meanwhile that lets others open the log anew, and writes that page as it was before
+** their commits ("malformed"; ordinary tables alone show it too, in 3.40.1 and 3.53.2). Not where the power
+** is cut: SQLite does not sync the directory after it has deleted the log, which may so come back beside a
+** database that has gone on with another journal. */
 static void switch_journal(struct actor *actor) {
-  static const char *const modes[] = {"wal", "delete", "wal", "truncate", "persist"};
+  static const char *const modes[] = {"wal", "delete", "truncate", "persist"};
   if (actor->schedule->cuts) return;
-  const char *mode = modes[below(actor, 5)];
-  bool was_wal = strcmp(actor->schedule->journal, "wal") == 0;
-  if (was_wal && sqlite3_libversion_number() < LEAVES_WAL_SOUNDLY) mode = "wal";
-  char *sql = sqlite3_mprintf("PRAGMA journal_mode = %s", mode);
-  run(actor, sql);
-  sqlite3_free(sql);
+  const char *mode = modes[below(actor, 4)];
+  if (is_wal(actor->schedule) || strcmp(mode, "wal") == 0)
+    lock_others_out(actor, mode);
+  else
+    set_journal(actor, mode);
 }
 
 static void keep_round(struct actor *actor) {
@@ -389,7 +402,7 @@ static void keep_round(struct actor *actor) {
       sqlite3_free(problems);
       break;
     case 8:
-      lock_others_out(actor);
+      lock_others_out(actor, NULL);
       break;
     case 9:
       switch_journal(actor);
@@ -450,8 +463,7 @@ static void set_up(struct schedule *schedule, struct harness_random *random) {
     open_connection(&actor);
     int threads = (int)harness_below(random, 2);
     set_process(&actor, threads, harness_below(random, 2) == 0);
-    if (copy == 0 && strcmp(schedule->journal, "wal") == 0)
-      must(&actor, "PRAGMA journal_mode = wal");
+    if (copy == 0 && is_wal(schedule)) must(&actor, "PRAGMA journal_mode = wal");
     if (copy == 0)
       must(&actor,
            "BEGIN; CREATE TABLE o(k INT PRIMARY KEY, v) WITHOUT ROWID;"
