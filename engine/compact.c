@@ -37,7 +37,7 @@
 #define STEP_BYTES_DEFAULT (1u << 20)
 #define FAST_LEVEL 1 /* of compression */
 #define FILTER_BITS_MAX 20
-#define YOUNG_FILTER_BITS 10 /* more than the option says, in runs above the oldest */
+#define YOUNG_FILTER_BITS 10 /* more than the option says, in small runs above the oldest */
 #define DICTIONARY_BYTES ((size_t)16 << 10)
 #define VALUE_BLOCK_BYTES ((uint32_t)4096) /* a value is mostly read alone */
 
@@ -544,16 +544,15 @@ static kv_status look_for_files(struct kv_job *job, struct kv_err *err) {
   return status;
 }
 
-/* Every run may be asked for a key, but most keys are in the oldest: bits of a filter serve more the younger
+/* Every run may be asked for a key, but most keys are in the largest: bits of a filter serve more the smaller
 ** the run (Monkey: Dayan, Athanassoulis, Idreos, SIGMOD 2017). */
 static void add_filter_bits(struct kv_table_config *config) {
   int bits = config->filter_bits + YOUNG_FILTER_BITS;
   if (config->filter_bits) config->filter_bits = bits < FILTER_BITS_MAX ? bits : FILTER_BITS_MAX;
 }
 
-/* What is written again soon is not worth much of it: level 0, where there is something to be merged with,
-** or somebody waits for a commit that begins the table, stays plain, and what is not among the oldest and
-** large, or by command, is compressed fast. */
+/* What is written again soon is not worth much: level 0 with something to be merged with, or for whose commit
+** somebody waits, stays plain, and what is not among the oldest and large, or by command, is compressed fast. */
 static void choose_compression(struct kv_job *job) {
   bool merges = job->kind == KV_JOB_MERGE;
   job->begins = job->kind == KV_JOB_FLUSH && job->batch && !job->view->run_count;
@@ -562,7 +561,8 @@ static void choose_compression(struct kv_job *job) {
   job->config.dictionary_bytes = lasts ? DICTIONARY_BYTES : 0;
   if (!lasts && *level > FAST_LEVEL) *level = FAST_LEVEL;
   if (job->meets_files || job->begins || (merges && job->plan.level == 0)) *level = 0;
-  if (!lasts && (merges || job->meets_files)) add_filter_bits(&job->config);
+  bool small = kv_plan_is_small(&job->plan, job->view->layout, job->entries_total);
+  if (small && !lasts && (merges || job->meets_files)) add_filter_bits(&job->config);
 }
 
 static kv_status job_start(struct kv_job *job, struct kv_err *err) {

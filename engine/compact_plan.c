@@ -4,6 +4,9 @@
 #include "mem.h"
 #include "table_read.h"
 
+#define SMALL_ENTRIES 1000000
+#define SMALL_PART 32
+
 struct kv_shape kv_layout_shape(const struct kv_layout *layout) {
   return (struct kv_shape){kv_family_options(layout->family).memtable_bytes, layout->sizes,
                            layout->run_count};
@@ -177,6 +180,17 @@ bool kv_plan_may_hide(const struct kv_plan *plan, const struct kv_layout *layout
 
 bool kv_plan_lasts(const struct kv_plan *plan, const struct kv_layout *layout) {
   return plan->level > 1 && plan->older == layout->run_count;
+}
+
+/* A deeper level is one run: what the output joins counts, those of its files that it replaces among them. */
+bool kv_plan_is_small(const struct kv_plan *plan, const struct kv_layout *layout,
+                      uint64_t entries) {
+  uint64_t most = layout->entries / SMALL_PART;
+  if (most < SMALL_ENTRIES) most = SMALL_ENTRIES;
+  for (size_t i = 0; i < layout->run_count; i++)
+    if (plan->level > 0 && layout->sizes[i].level == plan->level)
+      entries += layout->sizes[i].entries;
+  return entries <= most;
 }
 
 kv_status kv_plan_recompresses(const struct kv_plan *plan, int level, bool *recompresses,

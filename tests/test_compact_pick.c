@@ -1,5 +1,5 @@
 /* What is merged: decisions by sizes (compact_pick.h). */
-#include "compact_pick.h"
+#include "compact_plan.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -206,6 +206,24 @@ START_TEST(runs_and_rewriting_stay_bounded) {
 }
 END_TEST
 
+/* A level is one run, however few files are written anew; runs of level 0 stand alone. */
+START_TEST(small_beside_the_table) {
+  enum { MILLION = 1000000 };
+  struct kv_run_size sizes[] = {{.level = 0, .entries = 3 * MILLION},
+                                {.level = 1, .entries = 30 * MILLION},
+                                {.level = 2, .entries = 127 * MILLION}};
+  struct kv_layout layout = {.sizes = sizes, .run_count = 3, .entries = 160 * MILLION};
+  struct kv_plan plan = {.level = 0};
+  ck_assert(kv_plan_is_small(&plan, &layout, 5 * MILLION));
+  ck_assert(!kv_plan_is_small(&plan, &layout, 5 * MILLION + 1));
+  plan.level = 1;
+  ck_assert(!kv_plan_is_small(&plan, &layout, 1));
+  layout.entries = sizes[1].entries = 7;
+  ck_assert(kv_plan_is_small(&plan, &layout, MILLION - 7));
+  ck_assert(!kv_plan_is_small(&plan, &layout, MILLION));
+}
+END_TEST
+
 /* ---- Deletes, while no more is merged for each flush than a commit without a thread would */
 
 /* Rows and tombstones of runs, the newest first; one level is one run. */
@@ -328,6 +346,7 @@ int main(void) {
   tcase_add_test(tests, tombstones_go_before_what_is_due_as_much);
   tcase_add_test(tests, levels_have_room_for_ten_times_as_much);
   tcase_add_test(tests, runs_and_rewriting_stay_bounded);
+  tcase_add_test(tests, small_beside_the_table);
   tcase_add_loop_test(tests, neither_rows_nor_tombstones_wait_for_ever, 0, 6);
   suite_add_tcase(suite, tests);
   return harness_run(suite);
