@@ -37,7 +37,8 @@
 #define KEY_INFO_BYTES 8
 #define LONG_KEY_BYTES 128 /* that are compared as a whole first */
 #define LINE_BYTES 64
-#define AHEAD_LINES 16 /* of a region, asked for before it is walked */
+#define AHEAD_LINES 16  /* of a region, asked for before it is walked */
+#define RESTART_LINES 4 /* of restarts, asked for with the index */
 enum entry_kind { ENTRY_PUT, ENTRY_TOMBSTONE, ENTRY_APART };
 
 /* ---- Builder */
@@ -512,6 +513,14 @@ static kv_status get_by_search(const struct kv_block *block, struct kv_slice key
   return get_in_region(block, restart, key, found, err);
 }
 
+/* The slot leads to a restart, which stands just before the index: both are on their way at once. */
+static void ask_for_index(const struct kv_block *block, const struct kv_block_probe *probe) {
+  const uint8_t *line = block->restarts;
+  kv_prefetch(block->slots + (size_t)probe->slot * SLOT_BYTES);
+  for (int lines = 0; lines < RESTART_LINES && line < block->slots; lines++, line += LINE_BYTES)
+    kv_prefetch(line);
+}
+
 /* From where the probe is on. */
 static kv_status get_by_index(const struct kv_block *block, struct kv_slice key, uint64_t hash,
                               struct kv_block_probe *probe, struct found *found,
@@ -532,6 +541,7 @@ kv_status kv_block_get(const struct kv_block *block, struct kv_slice key, uint64
                        enum kv_block_answer *answer, struct kv_slice *value, struct kv_err *err) {
   struct kv_block_probe probe = begin_probe(block, hash);
   struct found found = {.answer = KV_BLOCK_NONE};
+  ask_for_index(block, &probe);
   kv_status status = get_by_index(block, key, hash, &probe, &found, err);
   *answer = found.answer;
   *value = found.value;

@@ -107,32 +107,40 @@ static bool is_settled(const struct kv_lookup *lookup, enum kv_lookup_mode mode)
 /* Runs whose filters are asked together, so that their loads overlap. */
 #define RUN_GROUP ((size_t)12)
 
+enum said { UNASKED, DENIED, PASSED };
+
 /* The file of each run that may have the key, or NULL; and what its filter says, if it is open. */
 struct run_group {
   struct kv_sst *files[RUN_GROUP];
-  bool denied[RUN_GROUP];
+  enum said said[RUN_GROUP];
 };
 
-/* Of the runs from lookup->run on; says how many. */
+/* The filter that is to be asked for a file, or NULL. */
+static const struct kv_filter *filter_of(struct kv_sst *file) {
+  const struct kv_table *table = file ? kv_sst_opened(file) : NULL;
+  const struct kv_filter *filter = table ? kv_table_filter(table) : NULL;
+  return filter && filter->lines ? filter : NULL;
+}
+
+/* Of the runs from lookup->run on; says how many. The last one's file is asked when it is read. */
 static size_t ask_filters(const struct kv_view *view, const struct kv_lookup *lookup,
                           struct run_group *group) {
   size_t left = view->run_count - lookup->run, count = left < RUN_GROUP ? left : RUN_GROUP;
-  size_t asked = 0, runs[RUN_GROUP] = {0};
+  size_t asked = 0, runs[RUN_GROUP];
   const struct kv_filter *filters[RUN_GROUP];
   uint64_t hashes[RUN_GROUP];
   bool maybe[RUN_GROUP];
   for (size_t i = 0; i < count; i++) {
-    struct kv_sst *file = kv_run_find(&view->runs[lookup->run + i], lookup->key);
-    const struct kv_table *table = file ? kv_sst_opened(file) : NULL;
-    group->files[i] = file;
-    group->denied[i] = false;
-    if (!table || (i == 0 && lookup->passed)) continue;
-    filters[asked] = kv_table_filter(table);
+    group->files[i] = kv_run_find(&view->runs[lookup->run + i], lookup->key);
+    group->said[i] = UNASKED;
+    const struct kv_filter *filter = left > 1 ? filter_of(group->files[i]) : NULL;
+    if (!filter || (i == 0 && lookup->passed)) continue;
+    filters[asked] = filter;
     hashes[asked] = lookup->hash;
     runs[asked++] = i;
   }
   kv_filter_may_contain_many(filters, hashes, asked, maybe);
-  for (size_t i = 0; i < asked; i++) group->denied[runs[i]] = !maybe[i];
+  for (size_t i = 0; i < asked; i++) group->said[runs[i]] = maybe[i] ? PASSED : DENIED;
   return count;
 }
 
@@ -146,28 +154,33 @@ static kv_status read_file(struct kv_sst *file, struct kv_lookup *lookup, enum k
   return status;
 }
 
+static void count_filters(const struct kv_view *view, const uint64_t *counts) {
+  struct kv_stats *stats = kv_family_stats(view->family);
+  uint64_t checks = counts[DENIED] + counts[PASSED];
+  if (checks) kv_stats_add(stats, KV_STAT_FILTER_CHECKS, checks);
+  if (counts[DENIED]) kv_stats_add(stats, KV_STAT_FILTER_USEFUL, counts[DENIED]);
+}
+
 /* Counts as if the filters were asked one after another: none behind the run that answers. */
 kv_status kv_read_runs(const struct kv_view *view, struct kv_lookup *lookup,
                        enum kv_lookup_mode mode, struct kv_err *err) {
   kv_status status = KV_OK;
-  struct run_group group = {{NULL}, {false}};
-  uint64_t denied = 0;
+  struct run_group group;
+  uint64_t counts[] = {[UNASKED] = 0, [DENIED] = 0, [PASSED] = 0};
   for (size_t at = 0, count = 0; lookup->run < view->run_count && status == KV_OK; lookup->run++) {
     if (at == count) {
       count = ask_filters(view, lookup, &group);
       at = 0;
     }
     struct kv_sst *file = group.files[at];
-    bool is_denied = group.denied[at++];
-    denied += is_denied;
-    if (!file || is_denied) continue;
+    enum said said = group.said[at++];
+    counts[said]++;
+    if (!file || said == DENIED) continue;
+    lookup->passed |= said == PASSED;
     status = read_file(file, lookup, mode, err);
     if (is_settled(lookup, mode)) break;
   }
-  if (denied) {
-    kv_stats_add(kv_family_stats(view->family), KV_STAT_FILTER_CHECKS, denied);
-    kv_stats_add(kv_family_stats(view->family), KV_STAT_FILTER_USEFUL, denied);
-  }
+  count_filters(view, counts);
   return status;
 }
 
@@ -213,7 +226,7 @@ void kv_value_release(struct kv_value *value) {
   memset(value, 0, sizeof *value);
 }
 
-/* Of view, batch and pin those that keep the bytes. */
+/* Of view, batch and pin those that keep the bytes, or are needed to get them. */
 static void hold(struct kv_value *value, struct kv_view *view, struct kv_batch *batch,
                  struct kv_slice bytes, struct kv_cache_entry *pin) {
   value->found = true;
@@ -245,7 +258,7 @@ static kv_status get_from_runs(struct kv_view *view, struct kv_lookup *lookup,
                                struct kv_value *value, struct kv_err *err) {
   kv_status status = kv_read_runs(view, lookup, KV_LOOKUP_VALUE, err);
   if (status == KV_OK && lookup->answer == KV_TABLE_PUT)
-    hold(value, view, NULL, lookup->value, lookup->pin);
+    hold(value, lookup->apart ? view : NULL, NULL, lookup->value, lookup->pin);
   value->apart = value->found && lookup->apart;
   return status;
 }

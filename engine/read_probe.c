@@ -1,5 +1,5 @@
 /* Key-may-exist and exists: the places of read.c, asked for the key alone. A probe reads no block and stops
-** where one would have to be read; an exists goes on there. Thread rule: any thread for the view; the
+** where one would have to be read; an exists goes on there. One key of many goes the way of one. Thread rule: any thread for the view; the
 ** batch's owner only. */
 #include <string.h>
 
@@ -102,6 +102,7 @@ static kv_status probe_many(const struct kv_view *view, const struct kv_batch *b
 kv_status kv_may_exist_many(struct kv_view *view, struct kv_batch *batch,
                             const struct kv_slice *keys, size_t n, enum kv_may_exist *answers,
                             struct kv_resume *resumes, struct kv_err *err) {
+  if (n == 1) return kv_may_exist(view, batch, keys[0], answers, resumes, err);
   struct many many;
   kv_status status = probe_many(view, batch, keys, n, KV_LOOKUP_CACHED, &many, err);
   for (size_t i = 0; i < n; i++) {
@@ -115,6 +116,7 @@ kv_status kv_may_exist_many(struct kv_view *view, struct kv_batch *batch,
 
 kv_status kv_exists_many(struct kv_view *view, struct kv_batch *batch, const struct kv_slice *keys,
                          size_t n, bool *found, struct kv_err *err) {
+  if (n == 1) return kv_exists(view, batch, keys[0], found, err);
   struct many many;
   kv_status status = probe_many(view, batch, keys, n, KV_LOOKUP_KEY, &many, err);
   for (size_t i = 0; i < n; i++)

@@ -509,12 +509,10 @@ void kv_table_answer(const struct kv_table *table, struct kv_cache_entry *entry,
   if (answer != KV_BLOCK_PUT && answer != KV_BLOCK_APART) return;
   lookup->answer = KV_TABLE_PUT;
   lookup->apart = answer == KV_BLOCK_APART;
-  if (mode == KV_LOOKUP_VALUE) {
-    kv_cache_pin(entry);
+  if (mode == KV_LOOKUP_VALUE)
     lookup->pin = entry;
-  } else {
+  else
     lookup->value = (struct kv_slice){0};
-  }
 }
 
 uint32_t kv_table_block_of(const struct kv_table *table, const struct kv_lookup *lookup) {
@@ -552,7 +550,7 @@ kv_status kv_table_get(struct kv_table *table, struct kv_lookup *lookup, enum kv
   kv_status status = entry ? KV_OK : read_into_cache(table, block, &entry, err);
   if (status) return status;
   status = find_in_block(table, block, entry, lookup, mode, err);
-  kv_cache_unpin(entry);
+  if (!lookup->pin) kv_cache_unpin(entry);
   return status;
 }
 

@@ -64,9 +64,9 @@ kv_status kv_table_fail(const struct kv_table *table, uint32_t block, kv_status 
 bool kv_table_in_bounds(const struct kv_table *table, struct kv_slice key);
 /* The block that has the key, or would have it. */
 uint32_t kv_table_block_of(const struct kv_table *table, const struct kv_lookup *lookup);
-/* What was found in a block, and lookup->value, become the lookup's answer; the block stays the caller's,
-** and a value takes one more pin on it. The filter let the key through: a NONE counts as its false positive.
-** */
+/* What was found in a block, and lookup->value, become the lookup's answer; of a value lookup->pin is the
+** block, with the caller's pin: he adds one, or gives his away. The filter let the key through: a NONE counts
+** as its false positive. */
 void kv_table_answer(const struct kv_table *table, struct kv_cache_entry *entry,
                      enum kv_block_answer answer, enum kv_lookup_mode mode,
                      struct kv_lookup *lookup);

@@ -339,6 +339,7 @@ static kv_status finish_searches(const struct multi *multi, struct overlap *over
     status = kv_block_search_end(&overlap->searches[i], &answer, &lookup->value, &inner);
     const struct group *group = overlap->groups[i];
     if (!status) kv_table_answer(group->table, group->entry, answer, multi->mode, lookup);
+    if (!status && lookup->pin) kv_cache_pin(lookup->pin);
     if (!status) ask_for_value(lookup->value);
   }
   if (status) {
