@@ -22,6 +22,7 @@ struct owner {
   struct kv_batch *batch; /* or NULL */
 };
 
+/* In one piece of memory with what it points to. */
 struct kv_result {
   struct owner *owners;
   size_t owner_count;
@@ -37,21 +38,16 @@ void kv_result_free(struct kv_result *result) {
     kv_batch_unref(result->owners[i].batch);
     kv_view_unref(result->owners[i].view);
   }
-  kv_free(result->answers);
-  kv_free(result->owners);
   kv_free(result);
 }
 
 static kv_status result_new(const struct kv_request *requests, size_t n, size_t keys,
                             struct kv_result **out, struct kv_err *err) {
-  struct kv_result *result = kv_alloc_zero(1, sizeof *result);
+  struct kv_result *result = kv_alloc_zero(
+      1, sizeof *result + n * sizeof *result->owners + keys * sizeof *result->answers);
   if (!result) return kv_fail_nomem(err);
-  result->owners = kv_alloc(n, sizeof *result->owners);
-  result->answers = kv_alloc_zero(keys, sizeof *result->answers);
-  if (!result->owners || !result->answers) {
-    kv_result_free(result);
-    return kv_fail_nomem(err);
-  }
+  result->owners = (struct owner *)(result + 1);
+  result->answers = (struct kv_answer *)(result->owners + n);
   result->count = keys;
   for (; result->owner_count < n; result->owner_count++) {
     const struct kv_request *request = &requests[result->owner_count];

@@ -184,7 +184,11 @@ double colfam_vtab_rows_estimate(struct colfam_vtab *vtab) {
 ** To find a table by its name and to begin its transaction two statements have to be prepared. The second one
 ** stays with the vtab, reset, and stepping it again is proof that the name still means this vtab: SQLite
 ** prepares it anew when the schema of its database or of temp has changed, or the authorizer, and makes new
-** vtab objects when a table has. */
+** vtab objects when a table has.
+**
+** In a transaction that somebody else holds it need not be stepped when nothing has been committed since it
+** was and SQLite does not call it expired, which it is after DDL in temp, after DDL that was rolled back and
+** by a new authorizer. DDL of other tables does not matter; of colfam's own, xRename and xDestroy tell. */
 
 static int prepares_of(sqlite3_stmt *statement) {
   return sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_REPREPARE, 0);
@@ -210,22 +214,34 @@ static void keep_hold(struct colfam_anchor *anchor) {
   if (!anchor->hold || anchor->vtab_moves != anchor->conn->vtab_moves) return;
   if (!vtab || !vtab->kept_name || vtab->kept_hold || prepares_of(anchor->hold) != anchor->prepares)
     return;
+  if (!vtab->table || colfam_table_data_version(vtab->table, &vtab->kept_version) != SQLITE_OK)
+    return;
   if (sqlite3_reset(anchor->hold) != SQLITE_OK) return;
   vtab->kept_hold = anchor->hold;
   anchor->hold = NULL;
 }
 
-static bool take_hold(struct colfam_conn *conn, const char *text, struct colfam_anchor *anchor) {
+static struct colfam_vtab *find_kept(const struct colfam_conn *conn, const char *text) {
   struct colfam_vtab *vtab = conn->vtabs;
   while (vtab && !(vtab->kept_hold && strcmp(vtab->kept_name, text) == 0)) vtab = vtab->next;
-  if (!vtab) return false;
-  *anchor = (struct colfam_anchor){.hold = vtab->kept_hold,
-                                   .vtab = vtab,
-                                   .conn = conn,
-                                   .vtab_moves = conn->vtab_moves,
-                                   .prepares = prepares_of(vtab->kept_hold)};
+  return vtab;
+}
+
+/* Whether stepping the kept statement would tell nothing new, and nothing need be held. An order's functions
+** may do anything while the anchor lasts; with a shared cache others change the schema meanwhile. */
+static bool is_known(const struct colfam_vtab *vtab) {
+  struct colfam_table *table = vtab->table;
+  unsigned version;
+  if (!table || vtab->schema->custom || colfam_store_shares_cache(table->store)) return false;
+  if (sqlite3_txn_state(vtab->conn->db, vtab->database) == SQLITE_TXN_NONE) return false;
+  if (colfam_statement_expired(vtab->kept_hold)) return false;
+  return colfam_table_data_version(table, &version) == SQLITE_OK && version == vtab->kept_version;
+}
+
+static void take_hold(struct colfam_vtab *vtab, struct colfam_anchor *anchor) {
+  anchor->hold = vtab->kept_hold;
+  anchor->prepares = prepares_of(vtab->kept_hold);
   vtab->kept_hold = NULL;
-  return true;
 }
 
 /* Whether the resting anchor's transaction could be begun again and found nothing new. */
@@ -280,10 +296,22 @@ static int begin_anew(struct colfam_conn *conn, const char *name, struct colfam_
 
 int colfam_anchor_begin(struct colfam_conn *conn, const char *text, struct colfam_anchor *anchor,
                         char **message) {
-  bool taken = take_hold(conn, text, anchor);
-  if (taken && hold_again(anchor)) return view_of(anchor, SQLITE_OK, message);
-  if (taken) sqlite3_finalize(anchor->hold);
+  struct colfam_vtab *vtab = find_kept(conn, text);
+  if (!vtab) return begin_anew(conn, text, anchor, message);
+  *anchor = (struct colfam_anchor){.vtab = vtab, .conn = conn, .vtab_moves = conn->vtab_moves};
+  if (is_known(vtab)) return view_of(anchor, SQLITE_OK, message);
+  take_hold(vtab, anchor);
+  if (hold_again(anchor)) return view_of(anchor, SQLITE_OK, message);
+  sqlite3_finalize(anchor->hold);
   return begin_anew(conn, text, anchor, message);
+}
+
+void colfam_anchor_forget(struct colfam_conn *conn) {
+  conn->vtab_moves++;
+  for (struct colfam_vtab *vtab = conn->vtabs; vtab; vtab = vtab->next) {
+    sqlite3_finalize(vtab->kept_hold);
+    vtab->kept_hold = NULL;
+  }
 }
 
 void colfam_anchor_end(struct colfam_anchor *anchor) {
@@ -303,7 +331,7 @@ void colfam_anchor_rest(struct colfam_anchor *anchor) {
 /* Whether somebody else, who does not end before the caller, has a transaction that the anchor can do with.
 ** */
 static bool is_held(const struct colfam_anchor *anchor) {
-  return anchor->hold && anchor->vtab_moves == anchor->conn->vtab_moves &&
+  return anchor->vtab_moves == anchor->conn->vtab_moves &&
          sqlite3_txn_state(anchor->conn->db, anchor->vtab->database) != SQLITE_TXN_NONE;
 }
 

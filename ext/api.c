@@ -87,7 +87,8 @@ static int gather_rows(struct colfam_call *call, struct colfam_result *result) {
 static int get_rows(struct colfam_call *call, struct colfam_result *result) {
   struct kv_err err;
   kv_err_init(&err);
-  struct kv_request *requests = sqlite3_malloc64(sizeof *requests * ((size_t)call->count + 1));
+  struct kv_request one, *requests = &one;
+  if (call->count > 1) requests = sqlite3_malloc64(sizeof *requests * (size_t)call->count);
   if (!requests) return SQLITE_NOMEM;
   for (int i = 0; i < call->count; i++) {
     const struct colfam_anchor *anchor = &call->anchors[i];
@@ -96,7 +97,7 @@ static int get_rows(struct colfam_call *call, struct colfam_result *result) {
                                       rows->gathered.key_count, rows->schema->label};
   }
   kv_status status = kv_multi_get_many(requests, (size_t)call->count, &result->values, &err);
-  sqlite3_free(requests);
+  if (requests != &one) sqlite3_free(requests);
   return status == KV_OK ? SQLITE_OK : colfam_error_of(&call->message, NULL, status, &err);
 }
 
@@ -305,6 +306,11 @@ static struct api_object *object_of(struct colfam_conn *conn) {
   };
   conn->api = object;
   return object;
+}
+
+void colfam_api_free(struct api_object *object) {
+  if (object) kv_buf_release(&object->key_bytes);
+  sqlite3_free(object);
 }
 
 void colfam_api_function(sqlite3_context *context, int argc, sqlite3_value **argv) {

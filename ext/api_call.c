@@ -5,6 +5,8 @@
 
 #include "error.h"
 
+enum { KEPT_BYTES_MAX = 65536 };
+
 static struct colfam_conn *conn_of(const struct colfam_api *api) {
   return ((const struct api_object *)api)->conn;
 }
@@ -48,13 +50,14 @@ int colfam_call_begin(struct colfam_call *call, const struct colfam_api *api,
   call->count = count;
   call->values.db = call->conn->db;
   if (count < 0) return SQLITE_MISUSE;
-  call->anchors = sqlite3_malloc64(sizeof *call->anchors * (sqlite3_uint64)(count + 1));
+  call->anchors =
+      count <= 1 ? &call->one : sqlite3_malloc64(sizeof *call->anchors * (sqlite3_uint64)count);
   return call->anchors ? anchor_all(call) : SQLITE_NOMEM;
 }
 
 int colfam_call_end(struct colfam_call *call, int rc, char **message) {
   for (int i = 0; i < call->anchored; i++) colfam_anchor_end(&call->anchors[i]);
-  sqlite3_free(call->anchors);
+  if (call->anchors != &call->one) sqlite3_free(call->anchors);
   colfam_key_values_release(&call->values);
   if (message) {
     *message = rc == SQLITE_OK ? NULL : call->message;
@@ -63,6 +66,22 @@ int colfam_call_end(struct colfam_call *call, int rc, char **message) {
   if (!message || rc == SQLITE_OK) sqlite3_free(call->message);
   sqlite3_mutex_leave(sqlite3_db_mutex(call->conn->db));
   return rc;
+}
+
+struct kv_buf colfam_call_take_bytes(const struct colfam_call *call) {
+  struct kv_buf bytes = call->conn->api->key_bytes;
+  kv_buf_init(&call->conn->api->key_bytes);
+  return bytes;
+}
+
+void colfam_call_give_bytes(const struct colfam_call *call, struct kv_buf *bytes) {
+  struct kv_buf *spare = &call->conn->api->key_bytes;
+  if (spare->data || bytes->capacity > KEPT_BYTES_MAX) {
+    kv_buf_release(bytes);
+    return;
+  }
+  *spare = *bytes;
+  kv_buf_init(bytes);
 }
 
 int colfam_call_error(struct colfam_call *call, int i, kv_status status, const struct kv_err *err) {

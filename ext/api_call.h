@@ -16,6 +16,7 @@
 struct api_object {
   struct colfam_api api; /* first: what callers see */
   struct colfam_conn *conn;
+  struct kv_buf key_bytes; /* memory for the next call that needs keys only until it ends */
 };
 
 struct colfam_call {
@@ -23,6 +24,7 @@ struct colfam_call {
   const struct colfam_request *requests;
   int count;
   struct colfam_anchor *anchors; /* one a request */
+  struct colfam_anchor one;      /* memory for the first */
   int anchored;
   struct colfam_key_values values;
   char *message;
@@ -33,6 +35,9 @@ int colfam_call_begin(struct colfam_call *call, const struct colfam_api *api,
                       const struct colfam_request *requests, int count);
 /* Returns rc; *message (may be NULL) gets the text of it. */
 int colfam_call_end(struct colfam_call *call, int rc, char **message);
+/* The object's memory for keys, to be given back / gives it back, or memory in its place. */
+struct kv_buf colfam_call_take_bytes(const struct colfam_call *call);
+void colfam_call_give_bytes(const struct colfam_call *call, struct kv_buf *bytes);
 /* An error of the engine in request i. */
 int colfam_call_error(struct colfam_call *call, int i, kv_status status, const struct kv_err *err);
 /* Appends the encoded key number `k` of request i; not *possible: no row can have it. */

@@ -15,22 +15,33 @@ struct keys {
   bool *found;
   struct kv_view *view; /* a reference, while a probe may go on */
   struct colfam_schema *schema;
+  struct { /* memory for one key: the struct stays where it is */
+    struct kv_resume resume;
+    enum kv_may_exist answer;
+    bool found;
+  } one;
 };
 
 static void release_keys(struct keys *keys) {
   colfam_gathered_release(&keys->gathered);
-  sqlite3_free(keys->resumes);
+  if (keys->resumes != &keys->one.resume) sqlite3_free(keys->resumes);
   kv_view_unref(keys->view);
   colfam_schema_unref(keys->schema);
 }
 
-static int gather_keys(struct colfam_call *call, int i, struct keys *keys) {
+/* `bytes`: memory for the keys, or none. */
+static int gather_keys(struct colfam_call *call, int i, struct kv_buf bytes, struct keys *keys) {
   size_t each = sizeof *keys->resumes + sizeof *keys->answers + sizeof *keys->found;
   memset(keys, 0, sizeof *keys);
+  keys->gathered.bytes = bytes;
   int rc = colfam_gather(&keys->gathered, call, i);
   if (rc != SQLITE_OK) return rc;
   size_t count = keys->gathered.key_count;
-  keys->resumes = sqlite3_malloc64(each * ((sqlite3_uint64)count + 1));
+  keys->resumes = &keys->one.resume;
+  keys->answers = &keys->one.answer;
+  keys->found = &keys->one.found;
+  if (count <= 1) return SQLITE_OK;
+  keys->resumes = sqlite3_malloc64(each * (sqlite3_uint64)count);
   if (!keys->resumes) return SQLITE_NOMEM;
   keys->answers = (enum kv_may_exist *)(void *)(keys->resumes + count);
   keys->found = (bool *)(keys->answers + count);
@@ -88,9 +99,10 @@ static int answer_all(const struct colfam_api *api, const struct colfam_request 
   int rc = colfam_call_begin(&call, api, requests, count);
   for (int i = 0; i < count && rc == SQLITE_OK; i++) {
     struct keys keys;
-    rc = gather_keys(&call, i, &keys);
+    rc = gather_keys(&call, i, colfam_call_take_bytes(&call), &keys);
     if (rc == SQLITE_OK) rc = answer(&call, i, &keys, answers);
     answers += keys.gathered.count;
+    colfam_call_give_bytes(&call, &keys.gathered.bytes);
     release_keys(&keys);
   }
   return colfam_call_end(&call, rc, message);
@@ -122,9 +134,10 @@ void colfam_api_free_probe(struct colfam_probe *probe) {
 }
 
 static int probe_request(struct colfam_call *call, struct colfam_probe *probe) {
+  static const struct kv_buf none = {.data = NULL};
   int i = probe->count++;
   struct keys *keys = &probe->requests[i];
-  int rc = gather_keys(call, i, keys);
+  int rc = gather_keys(call, i, none, keys);
   if (rc == SQLITE_OK) rc = probe_in(call, i, keys);
   if (rc != SQLITE_OK) return rc;
   keys->view = kv_view_ref(call->anchors[i].view);

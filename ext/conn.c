@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "api.h"
 #include "error.h"
 #include "table.h"
 #include "txn.h"
@@ -35,7 +36,7 @@ void colfam_conn_unref(void *context) {
     if (conn->tables->txn) colfam_txn_rollback(conn->tables->txn);
     colfam_table_free(conn->tables);
   }
-  sqlite3_free(conn->api);
+  colfam_api_free(conn->api);
   sqlite3_free(conn);
   colfam_worker_leave();
 }

@@ -1,14 +1,14 @@
 /* See gather.h. The bytes move while they grow: where keys begin is set when all are there. */
 #include "gather.h"
 
-#include <string.h>
-
 static int gathered_init(struct colfam_gathered *gathered, size_t count) {
-  memset(gathered, 0, sizeof *gathered);
-  kv_buf_init(&gathered->bytes);
+  kv_buf_clear(&gathered->bytes);
   gathered->count = count;
+  gathered->places = &gathered->one_place;
+  gathered->keys = &gathered->one_key;
+  if (count <= 1) return SQLITE_OK;
   size_t each = sizeof *gathered->places + sizeof *gathered->keys;
-  gathered->places = sqlite3_malloc64(each * ((sqlite3_uint64)count + 1));
+  gathered->places = sqlite3_malloc64(each * (sqlite3_uint64)count);
   if (!gathered->places) return SQLITE_NOMEM;
   gathered->keys = (struct kv_slice *)(void *)(gathered->places + count);
   return SQLITE_OK;
@@ -42,7 +42,7 @@ int colfam_gather(struct colfam_gathered *gathered, struct colfam_call *call, in
 
 void colfam_gathered_release(struct colfam_gathered *gathered) {
   kv_buf_release(&gathered->bytes);
-  sqlite3_free(gathered->places);
+  if (gathered->places != &gathered->one_place) sqlite3_free(gathered->places);
 }
 
 size_t colfam_gathered_place(const struct colfam_gathered *gathered, sqlite3_int64 k) {

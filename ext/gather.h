@@ -18,8 +18,11 @@ struct colfam_gathered {
   size_t *places;      /* of each in `keys`, or COLFAM_NOWHERE; owns the memory of `keys` too */
   struct kv_slice *keys;
   size_t key_count;
+  size_t one_place; /* memory for one: the struct stays where it is */
+  struct kv_slice one_key;
 };
-/* Request i of the call. Released by the caller, after a failure too. */
+/* Request i of the call, into zeros, but for `bytes`, which may have memory. Released by the caller, after a
+** failure too. */
 int colfam_gather(struct colfam_gathered *gathered, struct colfam_call *call, int i);
 /* Nothing may have been gathered: all zeros. */
 void colfam_gathered_release(struct colfam_gathered *gathered);

@@ -10,4 +10,15 @@
 extern const sqlite3_api_routines *sqlite3_api;
 #endif
 
+/* Whether a statement is to be prepared anew; true also where SQLite was built without telling. */
+static inline int colfam_statement_expired(sqlite3_stmt *statement) {
+#ifdef SQLITE_OMIT_DEPRECATED
+  return statement != NULL;
+#elif defined(SQLITE_CORE)
+  return sqlite3_expired(statement);
+#else
+  return !sqlite3_api->expired || sqlite3_api->expired(statement);
+#endif
+}
+
 #endif

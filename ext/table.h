@@ -93,7 +93,8 @@ int colfam_table_pragma(struct colfam_table *table, const char *name, char *text
 ** that lasts until colfam_anchor_end (invariant 1, Anchor). Ended anchors leave to their vtab what makes the
 ** next call by the same name cheap. */
 struct colfam_anchor {
-  sqlite3_stmt *hold; /* an open SELECT on the table itself: keeps the read transaction */
+  sqlite3_stmt
+      *hold; /* an open SELECT on the schema: keeps the read transaction; NULL: others do */
   struct colfam_vtab *vtab;
   struct kv_view *view;
   struct kv_batch *batch;
@@ -107,6 +108,8 @@ int colfam_anchor_begin(struct colfam_conn *conn, const char *name, struct colfa
 int colfam_anchor_hold(struct colfam_conn *conn, const char *name, struct colfam_anchor *anchor,
                        char **message);
 void colfam_anchor_end(struct colfam_anchor *anchor);
+/* Names may mean something else from now on: a table is renamed or dropped. */
+void colfam_anchor_forget(struct colfam_conn *conn);
 /* For calls that come many times in one statement. rest lets go of all but a statement that is reset;
 ** again begins anew, at little cost while no table of the connection has come or gone. end frees it in
 ** any state. */

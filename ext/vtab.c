@@ -170,6 +170,7 @@ static int vtab_destroy(sqlite3_vtab *base) {
   struct colfam_vtab *vtab = (struct colfam_vtab *)base;
   struct colfam_catalog own, *catalog;
   if (refuse_restricted(vtab) != SQLITE_OK) return SQLITE_READONLY;
+  colfam_anchor_forget(vtab->conn);
   int rc = with_catalog(vtab, &own, &catalog);
   if (rc == SQLITE_OK && vtab->table) rc = colfam_drops_add(vtab->table, &base->zErrMsg);
   if (rc == SQLITE_OK) rc = colfam_catalog_drop(catalog, &base->zErrMsg);
@@ -185,6 +186,7 @@ static int vtab_rename(sqlite3_vtab *base, const char *name) {
   int rc = refuse_restricted(vtab);
   if (rc == SQLITE_OK) rc = refuse_name(name, &base->zErrMsg);
   if (rc != SQLITE_OK) return rc;
+  colfam_anchor_forget(vtab->conn);
   rc = with_catalog(vtab, &own, &catalog);
   if (rc == SQLITE_OK) rc = colfam_catalog_rename(catalog, name, &base->zErrMsg);
   if (vtab->table) vtab->table->renamed = true;

@@ -29,6 +29,7 @@ struct colfam_vtab {
   sqlite3_stmt
       *kept_hold;  /* of an anchor that has ended, for the next by this name (anchor.c), or NULL */
   char *kept_name; /* NULL: none is kept */
+  unsigned kept_version;    /* data version in which `kept_hold` was stepped last */
   double rows_estimate;     /* when a statement was last planned; 0 before */
   struct colfam_vtab *next; /* of the connection's vtabs */
 };
