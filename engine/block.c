@@ -231,19 +231,20 @@ kv_status kv_block_init(struct kv_block *block, struct kv_slice bytes, struct kv
   return KV_OK;
 }
 
-static kv_status read_slot(const struct kv_block *block, uint32_t slot, uint16_t *value,
-                           struct kv_err *err) {
-  *value = kv_get_u16(block->slots + (size_t)slot * SLOT_BYTES);
-  if (*value == SLOT_EMPTY || (*value & 0xff) < block->restart_count) return KV_OK;
-  return kv_fail(err, KV_CORRUPT, "block: hash index names restart %u of %u", *value & 0xff,
+static uint16_t slot_value(const struct kv_block *block, uint32_t slot) {
+  return kv_get_u16(block->slots + (size_t)slot * SLOT_BYTES);
+}
+
+static kv_status check_slot(const struct kv_block *block, uint16_t value, struct kv_err *err) {
+  if (value == SLOT_EMPTY || (value & 0xff) < block->restart_count) return KV_OK;
+  return kv_fail(err, KV_CORRUPT, "block: hash index names restart %u of %u", value & 0xff,
                  block->restart_count);
 }
 
 kv_status kv_block_check_index(const struct kv_block *block, struct kv_err *err) {
   kv_status status = KV_OK;
-  uint16_t value;
   for (uint32_t i = 0; i < block->slot_count && !status; i++)
-    status = read_slot(block, i, &value, err);
+    status = check_slot(block, slot_value(block, i), err);
   return status;
 }
 
@@ -484,18 +485,18 @@ static struct kv_block_probe begin_probe(const struct kv_block *block, uint64_t 
 static kv_status next_hint(const struct kv_block *block, uint64_t hash,
                            struct kv_block_probe *probe, enum hint *hint, uint32_t *restart,
                            struct kv_err *err) {
-  uint16_t value = SLOT_EMPTY;
-  kv_status status = KV_OK;
+  const uint8_t tag = tag_of(hash);
   *hint = HINT_SEARCH;
-  while (block->slot_count && probe->slots++ < SLOTS_TRIED_MAX &&
-         probe->regions < REGIONS_TRIED_MAX) {
-    status = read_slot(block, probe->slot, &value, err);
-    if (status) return status;
-    *hint = HINT_NONE;
-    if (value == SLOT_EMPTY) return KV_OK;
+  if (!block->slot_count || probe->regions >= REGIONS_TRIED_MAX) return KV_OK;
+  while (probe->slots++ < SLOTS_TRIED_MAX) {
+    uint16_t value = slot_value(block, probe->slot);
+    if (value == SLOT_EMPTY) {
+      *hint = HINT_NONE;
+      return KV_OK;
+    }
+    if ((value & 0xff) >= block->restart_count) return check_slot(block, value, err);
     probe->slot = slot_after(probe->slot, block->slot_count);
-    *hint = HINT_SEARCH;
-    if (value >> 8 != tag_of(hash)) continue;
+    if (value >> 8 != tag) continue;
     probe->regions++;
     *hint = HINT_REGION;
     *restart = value & 0xff;

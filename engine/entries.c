@@ -82,28 +82,23 @@ void kv_entries_find_many(const struct kv_entries *entries, const struct kv_slic
 
 /* ---- Pushing */
 
-#define HEADER_BYTES_MAX (2 * KV_VARINT_BYTES_MAX + sizeof(uint32_t))
-
-static size_t write_header(uint8_t *header, struct kv_slice key, struct kv_slice value,
-                           bool deleted, uint32_t older) {
-  uint32_t replaces = older ? KV_ENTRY_REPLACES : 0;
-  size_t size = kv_put_varint(header, (uint64_t)key.size << 2 | replaces);
-  size += kv_put_varint(header + size, (uint64_t)value.size << 1 | deleted);
-  if (!older) return size;
-  memcpy(header + size, &older, sizeof older);
-  return size + sizeof older;
-}
-
 static kv_status add_entry(struct kv_entries *entries, struct kv_slice key, struct kv_slice value,
                            bool deleted, uint32_t older, uint32_t *place, struct kv_err *err) {
-  uint8_t header[HEADER_BYTES_MAX];
-  size_t size = write_header(header, key, value, deleted, older);
-  kv_status status = kv_places_add(&entries->places, size + key.size + value.size, place, err);
+  uint64_t key_word = (uint64_t)key.size << 2 | (older ? KV_ENTRY_REPLACES : 0);
+  uint64_t value_word = (uint64_t)value.size << 1 | deleted;
+  size_t size = kv_varint_size(key_word) + kv_varint_size(value_word) + key.size + value.size;
+  if (older) size += sizeof older;
+  kv_status status = kv_places_add(&entries->places, size, place, err);
   if (status) return status;
   uint8_t *at = kv_place_at(&entries->places, *place);
-  memcpy(at, header, size);
-  if (key.size) memcpy(at + size, key.data, key.size);
-  if (value.size) memcpy(at + size + key.size, value.data, value.size);
+  at += kv_put_varint(at, key_word);
+  at += kv_put_varint(at, value_word);
+  if (older) {
+    memcpy(at, &older, sizeof older);
+    at += sizeof older;
+  }
+  if (key.size) memcpy(at, key.data, key.size);
+  if (value.size) memcpy(at + key.size, value.data, value.size);
   return KV_OK;
 }
 

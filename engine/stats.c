@@ -69,10 +69,6 @@ static const struct kv_stat_info infos[] = {
 };
 _Static_assert(sizeof infos / sizeof infos[0] == KV_STAT_COUNT, "every counter has a name");
 
-void kv_stats_add(struct kv_stats *stats, enum kv_stat stat, uint64_t n) {
-  __atomic_add_fetch(&stats->counters[stat], n, __ATOMIC_RELAXED);
-}
-
 uint64_t kv_stats_get(const struct kv_stats *stats, enum kv_stat stat) {
   return __atomic_load_n(&stats->counters[stat], __ATOMIC_RELAXED);
 }

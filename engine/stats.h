@@ -66,7 +66,9 @@ struct kv_stat_info {
   const char *text; /* one line */
 };
 
-void kv_stats_add(struct kv_stats *stats, enum kv_stat stat, uint64_t n);
+static inline void kv_stats_add(struct kv_stats *stats, enum kv_stat stat, uint64_t n) {
+  __atomic_add_fetch(&stats->counters[stat], n, __ATOMIC_RELAXED);
+}
 uint64_t kv_stats_get(const struct kv_stats *stats, enum kv_stat stat);
 /* Static storage; never NULL for stat < KV_STAT_COUNT. */
 const struct kv_stat_info *kv_stat_info(enum kv_stat stat);

@@ -265,10 +265,10 @@ static int count_to_walk(struct colfam_cursor *cursor) {
 
 /* ---- One key */
 
-/* An exists may have to fetch the value later on. */
+/* An exists may have to fetch the value later on, but for a key that tells its column by itself. */
 static void hold_for_value(struct colfam_cursor *cursor, struct kv_view *view,
                            struct kv_batch *batch) {
-  if (cursor->view || !cursor->value_missing) return;
+  if (cursor->view || !cursor->value_missing || cursor->lookup.plain.type != KV_NULL) return;
   cursor->view = kv_view_ref(view);
   cursor->batch = batch ? kv_batch_ref(batch) : NULL;
 }
@@ -398,6 +398,8 @@ static struct kv_slice row_key(const struct colfam_cursor *cursor) {
 static int fetch_value(struct colfam_cursor *cursor) {
   struct kv_err err;
   kv_err_init(&err);
+  int rc = cursor->view ? SQLITE_OK : take_view(cursor);
+  if (rc != SQLITE_OK) return rc;
   kv_status status =
       kv_get_head(cursor->view, cursor->batch, cursor->lookup.keys[0], &cursor->value, &err);
   if (status == KV_OK && !cursor->value.found)

@@ -14,9 +14,8 @@
 #include "txn.h"
 
 int colfam_table_data_version(struct colfam_table *table, unsigned *version) {
-  const char *database = table->catalog.database;
+  const char *database = table->is_main ? NULL : table->catalog.database; /* NULL: not looked for */
   *version = 0;
-  if (strcmp(database, "main") == 0) database = NULL; /* the same, and not looked for */
   return sqlite3_file_control(table->conn->db, database, SQLITE_FCNTL_DATA_VERSION, version);
 }
 
@@ -283,6 +282,7 @@ static int new_table(struct colfam_conn *conn, struct colfam_catalog *catalog,
   }
   table->conn = conn;
   table->catalog = *catalog;
+  table->is_main = strcmp(catalog->database, "main") == 0;
   table->options = *options;
   table->next = conn->tables;
   conn->tables = table;

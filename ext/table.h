@@ -31,6 +31,7 @@ struct colfam_table {
   struct colfam_table *next; /* of the connection */
   int vtab_count;            /* that use it */
   struct colfam_catalog catalog;
+  bool is_main; /* its database is "main" */
   struct colfam_store *store;
   const void *file; /* to close the store with */
   struct kv_family *family;
