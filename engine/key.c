@@ -302,28 +302,35 @@ static bool decode_number(struct column *column, struct kv_datum *value) {
   return number_value(number, value);
 }
 
+/* The next mark in the column from `at` on; SIZE_MAX when there is none with a byte behind it. */
+static size_t find_mark(const struct column *column, size_t at) {
+  struct kv_slice in = column->rest;
+  if (in.size < 2 || at > in.size - 2) return SIZE_MAX;
+  const uint8_t *mark = memchr(in.data + at, MARK ^ column->invert, in.size - 1 - at);
+  return mark ? (size_t)(mark - in.data) : SIZE_MAX;
+}
+
 /* Measures a terminated string: *stored bytes up to its end mark, *escapes among them. False when
 ** it does not end or has a mark of no meaning. */
 static bool measure_terminated(const struct column *column, size_t *stored, size_t *escapes) {
-  struct kv_slice in = column->rest;
   *escapes = 0;
-  for (size_t i = 0; i + 1 < in.size; i++) {
-    if ((in.data[i] ^ column->invert) != MARK) continue;
-    uint8_t kind = in.data[i + 1] ^ column->invert;
-    *stored = i;
+  for (size_t at = 0; (at = find_mark(column, at)) != SIZE_MAX; at += 2) {
+    uint8_t kind = column->rest.data[at + 1] ^ column->invert;
+    *stored = at;
     if (kind == MARK_END) return true;
     if (kind != MARK_ESCAPED) return false;
     ++*escapes;
-    i++;
   }
   return false;
 }
 
+/* Escapes are two bytes, of which the first is meant. */
 static void copy_unescaped(const struct column *column, size_t stored, uint8_t *into) {
-  for (size_t i = 0; i < stored; i++) {
-    uint8_t byte = column->rest.data[i] ^ column->invert;
-    *into++ = byte;
-    if (byte == MARK) i++;
+  for (size_t from = 0; from < stored;) {
+    size_t mark = find_mark(column, from);
+    size_t end = mark < stored ? mark + 1 : stored;
+    for (size_t i = from; i < end; i++) *into++ = column->rest.data[i] ^ column->invert;
+    from = mark < stored ? end + 1 : end;
   }
 }
 

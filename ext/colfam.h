@@ -95,7 +95,7 @@ struct colfam_probe;
 ** compare is called for each comparison that the store makes, about twenty for each key that is read or
 ** written. Of a key of one column it gets two texts or two blobs; of a key of several columns the whole keys
 ** as the engine encodes them (engine/FORMAT.md, Keys). It may call only the same bytes equal: an INSERT,
-** UPDATE, COMMIT or merge that sees it say so of others ends with SQLITE_MISUSE.
+** UPDATE, flush or merge that sees it say so of others ends with SQLITE_MISUSE.
 **
 ** Either function must say the same for the same bytes for ever, and compare must be a total order: else
 ** rows are missed, or colfam_check reports damage. Both are called by any thread of the process, at a time,

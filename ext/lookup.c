@@ -255,23 +255,36 @@ static int set_key(struct colfam_lookup *lookup, bool possible) {
   return lookup->single_bytes.status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-/* Whether the only column of the key, of this type, is compared as it is and stands in the key as it is. */
+/* Whether the only column of the key, of this type, is compared as it is. */
 static bool is_plain(const struct colfam_schema *schema, int type) {
   if (schema->key_count != 1 || schema->encoder) return false;
   const struct colfam_column *column = &schema->columns[schema->key_columns[0]];
   bool as_it_is =
       type == SQLITE_BLOB || (type == SQLITE_TEXT && column->affinity <= COLFAM_AFF_TEXT);
-  return as_it_is && column->key_collation == KV_BINARY &&
-         (!column->descending || schema->ascending);
+  return as_it_is && column->key_collation == KV_BINARY;
+}
+
+/* The argument is SQLite's for the call alone; its bytes follow the type in the key, unless that descends. */
+static int keep_plain(struct colfam_lookup *lookup, bool descending) {
+  struct kv_slice *bytes = &lookup->plain.bytes;
+  if (!descending) {
+    bytes->data = lookup->single_bytes.data + 1;
+    return SQLITE_OK;
+  }
+  kv_buf_clear(&lookup->scratch);
+  kv_buf_append(&lookup->scratch, bytes->data, bytes->size);
+  bytes->data = lookup->scratch.data;
+  return lookup->scratch.status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
 }
 
 static int encode_plain(struct colfam_lookup *lookup, sqlite3_value *value) {
   struct kv_buf *key = &lookup->single_bytes;
   int rc = colfam_datum(value, &lookup->plain);
   if (rc != SQLITE_OK) return rc;
-  kv_key_append(key, colfam_schema_key_part(lookup->vtab->schema, 0), &lookup->plain);
-  if (key->status == KV_OK) lookup->plain.bytes.data = key->data + 1;
-  return set_key(lookup, true);
+  struct kv_key_part part = colfam_schema_key_part(lookup->vtab->schema, 0);
+  kv_key_append(key, part, &lookup->plain);
+  if (key->status == KV_OK) rc = keep_plain(lookup, part.descending);
+  return rc == SQLITE_OK ? set_key(lookup, true) : rc;
 }
 
 /* *told is false when one of the values widens. */

@@ -33,10 +33,11 @@ struct colfam_lookup {
   struct colfam_numbers numbers; /* of the list: those that widen */
   struct kv_buf key_slices;      /* kv_slice each */
   struct kv_slice single;        /* the only key, when it was encoded at once */
-  struct kv_datum plain; /* its only column, when that is a text or blob as it is; else NULL */
+  struct kv_datum
+      plain; /* its only column, when that is a text or blob compared as it is; else NULL */
   struct kv_buf single_bytes;
-  struct kv_buf scratch;
-  bool spread; /* some of the others have been used */
+  struct kv_buf scratch; /* of one key: the bytes of `plain` that are not in it */
+  bool spread;           /* some of the others have been used */
 };
 /* The one key that the plan asks for with these arguments, or none when nothing can match (a NULL argument).
 ** *told is false, and nothing else done, when the plan or the arguments are not of that kind. SQLITE_NOMEM.

@@ -571,11 +571,17 @@ int colfam_row_datum(const struct colfam_schema *schema, struct kv_slice key, st
   return value_datum(value, index, datum) ? SQLITE_OK : SQLITE_CORRUPT_VTAB;
 }
 
+/* A text or blob of a table of sort keys stands with the value: the type in the key says so already. */
+static bool stands_with_value(const struct colfam_schema *schema, struct kv_slice key, int column) {
+  return schema->encoder && schema->columns[column].key_index == 0 && key.size &&
+         kv_key_has_content(key.data[0]);
+}
+
 int colfam_row_result_of_key(const struct colfam_schema *schema, struct kv_slice key, int column,
                              struct colfam_lender *lender, sqlite3_context *context, bool *told) {
   struct kv_datum datum = {.type = KV_NULL};
   struct kv_buf scratch;
-  *told = schema->columns[column].value_index < 0;
+  *told = schema->columns[column].value_index < 0 && !stands_with_value(schema, key, column);
   if (!*told) return SQLITE_OK;
   kv_buf_init(&scratch);
   int rc = column == schema->rowid_column

@@ -531,6 +531,26 @@ START_TEST(a_comparator_that_makes_no_sense_ends_each_statement) {
 }
 END_TEST
 
+/* Of three bytes of a key the first only. */
+static int compare_beginnings(void *context, const void *a, int a_size, const void *b, int b_size) {
+  (void)context;
+  return orders_compare_backwards(NULL, a, a_size < 1 ? a_size : 1, b, b_size < 1 ? b_size : 1);
+}
+
+START_TEST(different_keys_called_equal_are_found_by_the_flush_at_the_latest) {
+  orders_register(db, &(struct colfam_order){.name = "short", .compare = compare_beginnings});
+  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k TEXT PRIMARY KEY, v, comparator = short);"
+             "INSERT INTO t VALUES('a1', 1), ('b1', 2)");
+  bool kept = sqlite3_exec(db, "INSERT INTO t VALUES('b2', 3)", NULL, NULL, NULL) == SQLITE_OK;
+  if (kept)
+    sql_fails(db, "INSERT INTO t(t) VALUES('flush')", SQLITE_MISUSE,
+              "order short is not one: its comparator calls different keys equal");
+  sql_rows(db, "SELECT v FROM t WHERE k IN ('a1', 'b1', 'b2', 'c1')", kept ? "1\n2\n3" : "1\n2");
+  sql_ok(db, "DELETE FROM t WHERE k = 'b2'");
+  sql_rows(db, "SELECT count(*) FROM t", "2");
+}
+END_TEST
+
 START_TEST(sort_keys_that_are_too_long_are_refused) {
   orders_register(db, &(struct colfam_order){.name = "toomuch", .encode = encode_too_much});
   sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k TEXT PRIMARY KEY, comparator = toomuch)");
@@ -594,6 +614,7 @@ int main(void) {
   tcase_add_test(registering, an_encoder_gets_what_a_collation_compares);
   tcase_add_test(registering, a_comparator_stands_beside_a_collation);
   tcase_add_loop_test(registering, a_comparator_that_makes_no_sense_ends_each_statement, 0, 2);
+  tcase_add_test(registering, different_keys_called_equal_are_found_by_the_flush_at_the_latest);
   tcase_add_test(registering, sort_keys_that_are_too_long_are_refused);
   tcase_add_test(registering, check_order_says_what_contradicts_what);
   suite_add_tcase(suite, registering);
