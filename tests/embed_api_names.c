@@ -126,7 +126,8 @@ START_TEST(a_known_name_runs_no_statement) {
   ck_assert_int_eq(ask("t"), HERE);
   count = 0;
   ck_assert_int_eq(ask("t"), HERE);
-  ck_assert_int_eq(count, 0);
+  ck_assert_int_eq(count,
+                   sql_native() || sql_reverse() ? 0 : 2); /* an order's functions are asked for */
   sqlite3_trace_v2(db, 0, NULL, NULL);
   sql_ok(db, "COMMIT");
 }

@@ -94,7 +94,8 @@ START_TEST(fifty_runs_read_and_merged_at_a_time) {
   sql_rows(db, "SELECT count(*) FROM t a JOIN t b ON b.k = 49 - a.k WHERE a.v = b.v", "50");
   sql_ok(db, "INSERT INTO t(t) VALUES('compact')");
   sql_rows(db, "SELECT count(*), min(v) FROM t WHERE k >= 0", "50|value");
-  files_agree(db, "t");
+  files_agree_when_closed(db, "t"); /* the thread may be at work on some until then */
+  db = sql_open(sql_path("app.db"));
 }
 END_TEST
 

