@@ -23,7 +23,8 @@
 #define BUCKETS_DOUBLE_MAX 64u /* by doubling up to here, */
 #define BUCKETS_SPLIT 96u /* then to here, where a segment splits into two of BUCKETS_DOUBLE_MAX */
 #define BUCKETS_MAX (1u << 26)
-#define KEYS_PER_PLACE 128u /* the directory does not double with fewer keys a place */
+#define FILLED_BUCKETS_MAX 128u /* of a segment that is filled by count */
+#define KEYS_PER_PLACE 128u     /* the directory does not double with fewer keys a place */
 #define DEPTH_MAX 31u
 #define LINE ((size_t)64)
 
@@ -184,16 +185,38 @@ static bool goes_up(const struct kv_slots_segment *high, uint32_t tag) {
   return tag >> (32 - high->depth) & 1;
 }
 
+/* A new segment while it is filled: how many slots of each bucket are used, so that this need be neither
+** guessed nor read where it has just been written. */
+struct filling {
+  struct kv_slots_segment *segment;
+  uint8_t used[FILLED_BUCKETS_MAX];
+};
+
+static void fill(struct filling *filling, uint32_t tag, uint32_t place) {
+  struct kv_slots_segment *segment = filling->segment;
+  if (segment->size > FILLED_BUCKETS_MAX) {
+    segment_insert(segment, tag, place);
+    return;
+  }
+  uint32_t at = home(segment, tag);
+  while (filling->used[at] == KV_SLOTS_PER_BUCKET) at = after(segment, at);
+  unsigned slot = filling->used[at]++;
+  segment->buckets[at].tags[slot] = tag;
+  segment->buckets[at].places[slot] = place;
+  segment->used++;
+}
+
 /* Puts `low` (and `high`, its sibling by one more bit, or NULL) where the tag's segment stood, which is
 ** freed. */
 static void replace_segment(struct kv_slots *slots, uint32_t tag, struct kv_slots_segment *low,
                             struct kv_slots_segment *high) {
   struct kv_slots_segment *places = counting(slots, tag), old = *places;
+  struct filling halves[2] = {{.segment = low}, {.segment = high}};
   for (uint32_t at = 0; at < old.size; at++) {
     const struct kv_slots_bucket *bucket = &old.buckets[at];
     for (unsigned i = 0; i < KV_SLOTS_PER_BUCKET && bucket->places[i]; i++) {
-      struct kv_slots_segment *half = high && goes_up(high, bucket->tags[i]) ? high : low;
-      segment_insert(half, bucket->tags[i], bucket->places[i]);
+      bool up = high && goes_up(high, bucket->tags[i]);
+      fill(&halves[up], bucket->tags[i], bucket->places[i]);
     }
   }
   size_t copies = (size_t)1 << (slots->depth - old.depth);
