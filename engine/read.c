@@ -126,7 +126,7 @@ static const struct kv_filter *filter_of(struct kv_sst *file) {
 static size_t ask_filters(const struct kv_view *view, const struct kv_lookup *lookup,
                           struct run_group *group) {
   size_t left = view->run_count - lookup->run, count = left < RUN_GROUP ? left : RUN_GROUP;
-  size_t asked = 0, runs[RUN_GROUP];
+  size_t asked = 0, runs[RUN_GROUP] = {0};
   const struct kv_filter *filters[RUN_GROUP];
   uint64_t hashes[RUN_GROUP];
   bool maybe[RUN_GROUP];
@@ -165,7 +165,7 @@ static void count_filters(const struct kv_view *view, const uint64_t *counts) {
 kv_status kv_read_runs(const struct kv_view *view, struct kv_lookup *lookup,
                        enum kv_lookup_mode mode, struct kv_err *err) {
   kv_status status = KV_OK;
-  struct run_group group;
+  struct run_group group = {{NULL}, {UNASKED}};
   uint64_t counts[] = {[UNASKED] = 0, [DENIED] = 0, [PASSED] = 0};
   for (size_t at = 0, count = 0; lookup->run < view->run_count && status == KV_OK; lookup->run++) {
     if (at == count) {

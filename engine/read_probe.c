@@ -1,6 +1,6 @@
 /* Key-may-exist and exists: the places of read.c, asked for the key alone. A probe reads no block and stops
-** where one would have to be read; an exists goes on there. One key of many goes the way of one. Thread rule: any thread for the view; the
-** batch's owner only. */
+** where one would have to be read; an exists goes on there. A list of one key goes the way of one key.
+** Thread rule: any thread for the view; the batch's owner only. */
 #include <string.h>
 
 #include "hash.h"
