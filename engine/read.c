@@ -122,7 +122,7 @@ static const struct kv_filter *filter_of(struct kv_sst *file) {
   return filter && filter->lines ? filter : NULL;
 }
 
-/* Of the runs from lookup->run on; says how many. The last one's file is asked when it is read. */
+/* Of the runs from lookup->run on; says how many. */
 static size_t ask_filters(const struct kv_view *view, const struct kv_lookup *lookup,
                           struct run_group *group) {
   size_t left = view->run_count - lookup->run, count = left < RUN_GROUP ? left : RUN_GROUP;
@@ -133,7 +133,7 @@ static size_t ask_filters(const struct kv_view *view, const struct kv_lookup *lo
   for (size_t i = 0; i < count; i++) {
     group->files[i] = kv_run_find(&view->runs[lookup->run + i], lookup->key);
     group->said[i] = UNASKED;
-    const struct kv_filter *filter = left > 1 ? filter_of(group->files[i]) : NULL;
+    const struct kv_filter *filter = filter_of(group->files[i]);
     if (!filter || (i == 0 && lookup->passed)) continue;
     filters[asked] = filter;
     hashes[asked] = lookup->hash;
@@ -161,9 +161,19 @@ static void count_filters(const struct kv_view *view, const uint64_t *counts) {
   if (counts[DENIED]) kv_stats_add(stats, KV_STAT_FILTER_USEFUL, counts[DENIED]);
 }
 
+/* The only run that is left: its file asks the filter itself. */
+static kv_status read_last_run(const struct kv_view *view, struct kv_lookup *lookup,
+                               enum kv_lookup_mode mode, struct kv_err *err) {
+  struct kv_sst *file = kv_run_find(&view->runs[lookup->run], lookup->key);
+  kv_status status = file ? read_file(file, lookup, mode, err) : KV_OK;
+  if (!file || !is_settled(lookup, mode)) lookup->run++;
+  return status;
+}
+
 /* Counts as if the filters were asked one after another: none behind the run that answers. */
 kv_status kv_read_runs(const struct kv_view *view, struct kv_lookup *lookup,
                        enum kv_lookup_mode mode, struct kv_err *err) {
+  if (lookup->run + 1 == view->run_count) return read_last_run(view, lookup, mode, err);
   kv_status status = KV_OK;
   struct run_group group = {{NULL}, {UNASKED}};
   uint64_t counts[] = {[UNASKED] = 0, [DENIED] = 0, [PASSED] = 0};

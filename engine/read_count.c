@@ -65,10 +65,20 @@ static kv_status count_all(const struct kv_view *view, struct kv_batch *batch, s
   return kv_batch_count_rows(batch, found, err);
 }
 
+static kv_status count_one(struct kv_view *view, struct kv_batch *batch, struct kv_err *err) {
+  struct kv_slice key;
+  uint64_t hash;
+  bool found;
+  kv_batch_uncounted_keys(batch, 0, 1, &key, &hash);
+  kv_status status = kv_exists(view, NULL, key, &found, err);
+  return status == KV_OK ? kv_batch_count_rows(batch, &found, err) : status;
+}
+
 kv_status kv_count_rows(struct kv_view *view, struct kv_batch *batch, struct kv_err *err) {
   size_t n = kv_batch_uncounted(batch);
   if (!n) return KV_OK;
   if (!view->run_count && !view->log.table_count) return count_all(view, batch, n, err);
+  if (n == 1) return count_one(view, batch, err);
   struct counting counting;
   counting.count = 0;
   counting.lookups = kv_alloc(n, sizeof *counting.lookups);

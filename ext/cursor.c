@@ -486,7 +486,12 @@ static int key_column(struct colfam_cursor *cursor, int column, sqlite3_context 
   return decoded(cursor, column, rc);
 }
 
-static int hidden_key(struct colfam_cursor *cursor, sqlite3_context *context) {
+/* Commands and lists of keys have no value. */
+static int hidden_column(struct colfam_cursor *cursor, int column, sqlite3_context *context) {
+  const struct colfam_schema *schema = schema_of(cursor);
+  if (column == schema->command_column || column == schema->keys_column) return SQLITE_OK;
+  int rc = show_row(cursor);
+  if (rc != SQLITE_OK) return rc;
   struct kv_slice key = row_key(cursor);
   sqlite3_result_blob64(context, key.data, key.size, SQLITE_TRANSIENT);
   return SQLITE_OK;
@@ -495,10 +500,9 @@ static int hidden_key(struct colfam_cursor *cursor, sqlite3_context *context) {
 int colfam_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column) {
   struct colfam_cursor *cursor = (struct colfam_cursor *)base;
   const struct colfam_schema *schema = schema_of(cursor);
-  if (column == schema->command_column || column == schema->keys_column) return SQLITE_OK;
+  if (column >= schema->column_count) return hidden_column(cursor, column, context);
   int rc = show_row(cursor);
   if (rc != SQLITE_OK) return rc;
-  if (column >= schema->column_count) return hidden_key(cursor, context);
   bool is_value = schema->columns[column].value_index >= 0;
   return is_value ? value_column(cursor, column, context) : key_column(cursor, column, context);
 }
