@@ -551,8 +551,8 @@ static void add_filter_bits(struct kv_table_config *config) {
   if (config->filter_bits) config->filter_bits = bits < FILTER_BITS_MAX ? bits : FILTER_BITS_MAX;
 }
 
-/* What is written again soon is not worth much: level 0 with something to be merged with, or for whose commit
-** somebody waits, stays plain, and what is not among the oldest and large, or by command, is compressed fast. */
+/* What is written again soon is worth little: level 0 that meets files, or for whose commit somebody waits,
+** stays plain; what is not among the oldest and large, or by command, is compressed fast. */
 static void choose_compression(struct kv_job *job) {
   bool merges = job->kind == KV_JOB_MERGE;
   job->begins = job->kind == KV_JOB_FLUSH && job->batch && !job->view->run_count;

@@ -40,8 +40,8 @@ bool kv_plan_may_hide(const struct kv_plan *plan, const struct kv_layout *layout
                       struct kv_slice key);
 /* Whether the output is large and nothing older is below it: it will not be written again soon. */
 bool kv_plan_lasts(const struct kv_plan *plan, const struct kv_layout *layout);
-/* Whether the run that `entries` of the output are in, or join, is a small part of the layout: about a million
-** entries, or a thirty-second of them. */
+/* Whether the run that `entries` of the output are in, or join, is a small part of the layout: about a
+** million entries, or a thirty-second of them. */
 bool kv_plan_is_small(const struct kv_plan *plan, const struct kv_layout *layout, uint64_t entries);
 /* Whether a file that is read says of itself that it is compressed at another level. Opens them. */
 kv_status kv_plan_recompresses(const struct kv_plan *plan, int level, bool *recompresses,

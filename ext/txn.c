@@ -280,7 +280,8 @@ static int find_table(struct colfam_txn *txn, char **message) {
                       "table %s: its shadow tables are not to be found", table->catalog.label);
 }
 
-/* Keys that an application's order does not tell apart are refused before they are written, in test builds. */
+/* Keys that an application's order does not tell apart are refused before they are written, in test builds.
+** */
 static int check_order(struct colfam_txn *txn, char **message) {
   if (!COLFAM_ORDERS_TEST_COMMITS) return SQLITE_OK;
   struct kv_err err;

@@ -10,8 +10,8 @@
 ** none of a transaction that has the write lock; at the end exactly the files that are named are there;
 ** after a power cut somewhere in between, both tables are at one commit.
 **
-** Even seeds use WAL, odd ones a rollback journal. COLFAM_SEED replays one seed, COLFAM_SCHEDULES sets how many are
-** run. */
+** Even seeds use WAL, odd ones a rollback journal. COLFAM_SEED replays one seed, COLFAM_SCHEDULES sets how
+** many are run. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
