@@ -183,16 +183,23 @@ static int keep_bytes(struct rows *rows, size_t place, int column, struct kv_sli
   return SQLITE_OK;
 }
 
-static int declared_column(struct rows *rows, size_t place, struct kv_slice row, int column,
-                           struct kv_datum *datum) {
-  struct kv_buf scratch;
-  kv_buf_init(&scratch);
-  int rc = colfam_row_datum(rows->schema, rows->gathered.keys[place], row, column, &scratch, datum);
-  bool made = rc == SQLITE_OK && datum->type >= KV_TEXT && scratch.size && datum->bytes.size &&
-              datum->bytes.data >= scratch.data && datum->bytes.data < scratch.data + scratch.size;
-  if (made) rc = keep_bytes(rows, place, column, &datum->bytes);
-  kv_buf_release(&scratch);
-  return rc;
+/* *datum may point into *scratch. */
+static int column_datum(const struct rows *rows, size_t place, struct kv_slice row, int column,
+                        struct kv_buf *scratch, struct kv_datum *datum) {
+  struct kv_slice key = rows->gathered.keys[place];
+  if (column == -1 && rows->schema->key_form == COLFAM_KEY_ROWID) {
+    sqlite3_int64 rowid = 0;
+    int rc = colfam_rowid_of_key(rows->schema, key, &rowid);
+    *datum = (struct kv_datum){.type = KV_INTEGER, .integer = rowid};
+    return rc;
+  }
+  if (column < 0 || column >= rows->schema->column_count) return SQLITE_RANGE;
+  return colfam_row_datum(rows->schema, key, row, column, scratch, datum);
+}
+
+static bool lies_in(const struct kv_buf *scratch, const struct kv_datum *datum) {
+  return datum->type >= KV_TEXT && scratch->size && datum->bytes.size &&
+         datum->bytes.data >= scratch->data && datum->bytes.data < scratch->data + scratch->size;
 }
 
 static int api_column(struct colfam_result *result, int request, sqlite3_int64 key, int column,
@@ -201,45 +208,54 @@ static int api_column(struct colfam_result *result, int request, sqlite3_int64 k
   size_t place;
   struct kv_slice row;
   struct kv_datum datum = {.type = KV_NULL};
-  int rc = SQLITE_RANGE;
+  struct kv_buf scratch;
   *value = (struct colfam_value){.type = SQLITE_NULL};
-  if (!find_row(result, request, key, &place, &row)) return rc;
-  if (column == -1 && rows->schema->key_form == COLFAM_KEY_ROWID) {
-    datum.type = KV_INTEGER;
-    sqlite3_int64 rowid = 0;
-    rc = colfam_rowid_of_key(rows->schema, rows->gathered.keys[place], &rowid);
-    datum = (struct kv_datum){.type = KV_INTEGER, .integer = rowid};
-  } else if (column >= 0 && column < rows->schema->column_count) {
-    rc = declared_column(rows, place, row, column, &datum);
-  }
+  if (!find_row(result, request, key, &place, &row)) return SQLITE_RANGE;
+  kv_buf_init(&scratch);
+  int rc = column_datum(rows, place, row, column, &scratch, &datum);
+  if (rc == SQLITE_OK && lies_in(&scratch, &datum))
+    rc = keep_bytes(rows, place, column, &datum.bytes);
   if (rc == SQLITE_OK) set_value(value, &datum);
+  kv_buf_release(&scratch);
   return rc;
 }
 
 /* ---- Into the caller's memory */
 
-static int fill_room(struct colfam_result *result, int request, sqlite3_int64 key, int column,
-                     struct colfam_room *room) {
+static int fill_room(const struct rows *rows, size_t place, struct kv_slice row, int column,
+                     struct kv_buf *scratch, struct colfam_room *room) {
   struct colfam_value *value = &room->value;
-  room->found = api_found(result, request, key);
-  *value = (struct colfam_value){.type = SQLITE_NULL};
-  if (!room->found) return SQLITE_OK;
-  int rc = api_column(result, request, key, column, value);
-  if (rc != SQLITE_OK || !value->size) return rc;
+  struct kv_datum datum = {.type = KV_NULL};
+  kv_buf_clear(scratch);
+  int rc = column_datum(rows, place, row, column, scratch, &datum);
+  if (rc != SQLITE_OK) return rc;
+  set_value(value, &datum);
+  if (!value->size) return SQLITE_OK;
   bool fits = room->bytes && value->size <= room->capacity;
   if (fits) memcpy(room->bytes, value->bytes, (size_t)value->size);
   value->bytes = fits ? room->bytes : NULL;
   return SQLITE_OK;
 }
 
-static int fill_rooms(struct colfam_result *result, int request, const struct colfam_into *into,
-                      int *rc_of) {
+/* Each value goes from its block, or from where it is decoded, to its room. */
+static int fill_rooms(const struct colfam_result *result, int request,
+                      const struct colfam_into *into, int *rc_of) {
+  const struct rows *rows = &result->rows[request];
   struct colfam_room *room = into->rooms;
+  struct kv_buf scratch;
   int rc = SQLITE_OK;
-  for (size_t k = 0; k < result->rows[request].gathered.count; k++) {
-    for (int c = 0; c < into->column_count && rc == SQLITE_OK; c++)
-      rc = fill_room(result, request, (sqlite3_int64)k, into->columns[c], room++);
+  kv_buf_init(&scratch);
+  for (size_t k = 0; k < rows->gathered.count && rc == SQLITE_OK; k++) {
+    size_t place = 0;
+    struct kv_slice row;
+    bool found = find_row(result, request, (sqlite3_int64)k, &place, &row);
+    for (int c = 0; c < into->column_count && rc == SQLITE_OK; c++, room++) {
+      room->found = found;
+      room->value = (struct colfam_value){.type = SQLITE_NULL};
+      if (found) rc = fill_room(rows, place, row, into->columns[c], &scratch, room);
+    }
   }
+  kv_buf_release(&scratch);
   *rc_of = request;
   return rc;
 }

@@ -113,6 +113,42 @@ START_TEST(rows_into_buffers_of_every_size) {
 }
 END_TEST
 
+/* Bytes of a key have no place of their own that a row could lend. */
+START_TEST(texts_and_blobs_of_keys_go_into_buffers) {
+  sql_ok(db, "CREATE VIRTUAL TABLE t USING colfam(k TEXT, b BLOB, v, PRIMARY KEY(k, b));"
+             "INSERT INTO t VALUES('one', x'0100ff', 'first'), ('', x'', 'second'),"
+             " ('a longer one', x'00', 'third')");
+  static const struct colfam_value keys[] = {
+      {.type = SQLITE_TEXT, .bytes = "a longer one", .size = 12},
+      {.type = SQLITE_BLOB, .bytes = "\0", .size = 1},
+      {.type = SQLITE_TEXT},
+      {.type = SQLITE_BLOB},
+      {.type = SQLITE_TEXT, .bytes = "one", .size = 3},
+      {.type = SQLITE_BLOB, .bytes = "\1\0\377", .size = 3},
+  };
+  static const int columns[] = {1, 0, 2};
+  const struct colfam_request one = request("t", keys, 2, 3);
+  struct colfam_result *result = NULL;
+  char memory[9][12];
+  struct colfam_room rooms[9];
+  for (int i = 0; i < 9; i++) rooms[i] = (struct colfam_room){.bytes = memory[i], .capacity = 12};
+  const struct colfam_into into = {columns, 3, rooms};
+  ck_assert_int_eq(api->multi_get_into(api, &one, 1, &into, NULL), SQLITE_OK);
+  ck_assert_int_eq(api->multi_get(api, &one, 1, &result, NULL), SQLITE_OK);
+  for (int i = 0; i < 9; i++) {
+    const struct colfam_value *got = &rooms[i].value;
+    struct colfam_value wanted;
+    ck_assert_int_eq(api->column(result, 0, i / 3, columns[i % 3], &wanted), SQLITE_OK);
+    ck_assert(rooms[i].found && got->type == wanted.type && got->size == wanted.size);
+    ck_assert_ptr_eq(got->bytes, got->size ? memory[i] : NULL);
+    if (got->size) ck_assert_mem_eq(got->bytes, wanted.bytes, (size_t)got->size);
+  }
+  ck_assert_int_eq(rooms[1].value.size, 12);
+  ck_assert_mem_eq(memory[6], "\1\0\377", 3);
+  api->free_result(result);
+}
+END_TEST
+
 START_TEST(columns_that_are_not_there_are_refused_before_anything_is_written) {
   api_make_numbers(db);
   static const int wrong[] = {0, -1}, beyond[] = {2};
@@ -141,6 +177,7 @@ int main(void) {
   tcase_add_test(tc, probes_go_on_where_they_stopped);
   tcase_add_test(tc, probe_that_goes_on_asks_no_filter_again);
   tcase_add_test(tc, rows_into_buffers_of_every_size);
+  tcase_add_test(tc, texts_and_blobs_of_keys_go_into_buffers);
   tcase_add_test(tc, columns_that_are_not_there_are_refused_before_anything_is_written);
   suite_add_tcase(suite, tc);
   return harness_run(suite);
