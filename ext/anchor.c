@@ -228,11 +228,13 @@ static struct colfam_vtab *find_kept(const struct colfam_conn *conn, const char 
 }
 
 /* Whether stepping the kept statement would tell nothing new, and nothing need be held. An order's functions
-** may do anything while the anchor lasts; with a shared cache others change the schema meanwhile. */
+** may do anything while the anchor lasts; with a shared cache others change the schema meanwhile; before a
+** table of an attached database one of main's may have been put. */
 static bool is_known(const struct colfam_vtab *vtab) {
   struct colfam_table *table = vtab->table;
   unsigned version;
-  if (!table || vtab->schema->custom || colfam_store_shares_cache(table->store)) return false;
+  if (!table || !table->is_main || vtab->schema->custom) return false;
+  if (colfam_store_shares_cache(table->store)) return false;
   if (sqlite3_txn_state(vtab->conn->db, vtab->database) == SQLITE_TXN_NONE) return false;
   if (colfam_statement_expired(vtab->kept_hold)) return false;
   return colfam_table_data_version(table, &version) == SQLITE_OK && version == vtab->kept_version;

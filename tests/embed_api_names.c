@@ -110,6 +110,22 @@ START_TEST(an_authorizer_within_a_transaction) {
 }
 END_TEST
 
+/* A table of main's stands before one of an attached database. */
+START_TEST(a_name_of_an_attached_database_within_a_transaction) {
+  sql_okf(db,
+          "ATTACH '%s' AS other; CREATE VIRTUAL TABLE other.w USING colfam(k INT PRIMARY KEY);"
+          "INSERT INTO w VALUES(2)",
+          sql_path("other.db"));
+  sql_ok(db, "BEGIN; SELECT count(*) FROM w");
+  ck_assert_int_eq(ask("w"), HERE);
+  sql_ok(db, "CREATE TABLE w(k)");
+  ck_assert_int_eq(ask("w"), NONE);
+  ck_assert_int_eq(ask("other.w"), HERE);
+  sql_ok(db, "ROLLBACK");
+  ck_assert_int_eq(ask("w"), HERE);
+}
+END_TEST
+
 static int count_statement(unsigned event, void *count, void *statement, void *text) {
   (void)event, (void)statement, (void)text;
   ++*(int *)count;
@@ -139,6 +155,7 @@ int main(void) {
   tcase_set_timeout(tc, 60);
   tcase_add_checked_fixture(tc, open_database, close_database);
   tcase_add_loop_test(tc, a_name_within_a_transaction, 0, NAMES);
+  tcase_add_test(tc, a_name_of_an_attached_database_within_a_transaction);
   tcase_add_test(tc, an_authorizer_within_a_transaction);
   tcase_add_test(tc, a_known_name_runs_no_statement);
   suite_add_tcase(suite, tc);
