@@ -5,7 +5,7 @@
 ** needed. A seat goes with its thread; its context is closed earlier when the order ends. When there is
 ** no memory for a seat or a copy, the call is made without: no comparison can fail.
 **
-** A comparison cannot fail, so a fault is noted for its thread, and whoever has made the comparison asks
+** A comparison cannot fail, so a fault is noted for its order, and whoever has made the comparison asks
 ** afterwards. Builds for tests ask the function again for some pairs, the other way round and with a third
 ** key.
 **
@@ -29,10 +29,12 @@ struct seat {
 struct kv_custom {
   struct kv_encoder encoder; /* first: calls cast back */
   struct kv_custom_config config;
-  int64_t uses;   /* atomic: of those who may call */
-  int64_t memory; /* atomic: one for all uses, one a seat */
-  bool direct;    /* nothing but the call is to be done */
-  bool seated;    /* each thread has a seat */
+  int64_t uses;           /* atomic: of those who may call */
+  int64_t memory;         /* atomic: one for all uses, one a seat */
+  uint64_t faults;        /* atomic */
+  const char *last_fault; /* atomic; static text */
+  bool direct;            /* nothing but the call is to be done */
+  bool seated;            /* each thread has a seat */
   struct kv_mutex *turn, *lock;
   struct seat *seats;
   struct seat *shared; /* of calls that are serialised */
@@ -262,25 +264,9 @@ int kv_custom_call(struct kv_custom *custom, struct kv_slice a, struct kv_slice 
 
 /* ---- Faults */
 
-static _Thread_local struct {
-  uint64_t count;
-  const char *last; /* static */
-} faults;
-
-static void note_fault(const char *what) {
-  faults.count++;
-  faults.last = what;
-}
-
-uint64_t kv_custom_faults(const struct kv_comparator *comparator) {
-  return comparator ? faults.count : 0;
-}
-
-kv_status kv_custom_check(uint64_t before, const struct kv_comparator *comparator,
-                          struct kv_err *err) {
-  if (!comparator || faults.count == before) return KV_OK;
-  return kv_fail(err, KV_MISUSE, "order %s is not one: its comparator %s",
-                 kv_order_name(comparator), faults.last);
+static void note_fault(struct kv_custom *custom, const char *what) {
+  __atomic_store_n(&custom->last_fault, what, __ATOMIC_RELAXED);
+  __atomic_add_fetch(&custom->faults, 1, __ATOMIC_RELEASE);
 }
 
 #ifdef COLFAM_TEST
@@ -288,10 +274,11 @@ kv_status kv_custom_check(uint64_t before, const struct kv_comparator *comparato
 #define SAMPLE_EVERY 16
 #define SAMPLE_BYTES 256
 
-/* A key that was compared a while ago, on this thread. */
-static _Thread_local struct {
+/* A key that was compared a while ago; one thread looks at a time, others do without. */
+static struct {
+  bool taken; /* atomic */
   const struct kv_custom *custom;
-  unsigned calls;
+  unsigned calls; /* atomic */
   size_t size;
   uint8_t bytes[SAMPLE_BYTES];
 } sample;
@@ -303,20 +290,26 @@ static bool is_loop(struct kv_custom *custom, struct kv_slice a, struct kv_slice
          call_compare(custom, a, c) > 0;
 }
 
-static void look_closer(struct kv_custom *custom, struct kv_slice a, struct kv_slice b, int order) {
-  if (sample.calls++ % SAMPLE_EVERY) return;
-  int turned = call_compare(custom, b, a);
-  if ((order > 0) != (turned < 0) || (order < 0) != (turned > 0))
-    note_fault("says of two keys what it denies the other way round");
+static void look_at_third(struct kv_custom *custom, struct kv_slice a, struct kv_slice b) {
   struct kv_slice c = kv_slice_of(sample.bytes, sample.size);
   if (sample.custom == custom &&
       (is_loop(custom, a, b, c) || is_loop(custom, b, a, c) || is_loop(custom, a, c, b) ||
        is_loop(custom, b, c, a) || is_loop(custom, c, a, b) || is_loop(custom, c, b, a)))
-    note_fault("goes round in a circle of three keys");
+    note_fault(custom, "goes round in a circle of three keys");
   if (a.size > SAMPLE_BYTES) return;
   sample.custom = custom;
   sample.size = a.size;
   if (a.size) memcpy(sample.bytes, a.data, a.size);
+}
+
+static void look_closer(struct kv_custom *custom, struct kv_slice a, struct kv_slice b, int order) {
+  if (__atomic_fetch_add(&sample.calls, 1, __ATOMIC_RELAXED) % SAMPLE_EVERY) return;
+  int turned = call_compare(custom, b, a);
+  if ((order > 0) != (turned < 0) || (order < 0) != (turned > 0))
+    note_fault(custom, "says of two keys what it denies the other way round");
+  if (__atomic_exchange_n(&sample.taken, true, __ATOMIC_ACQUIRE)) return;
+  look_at_third(custom, a, b);
+  __atomic_store_n(&sample.taken, false, __ATOMIC_RELEASE);
 }
 #else
 static void look_closer(struct kv_custom *custom, struct kv_slice a, struct kv_slice b, int order) {
@@ -330,7 +323,7 @@ static int compare_distinct(struct kv_custom *custom, struct kv_slice a, struct 
   look_closer(custom, a, b, order);
   if (order) return order;
   order = kv_slice_compare(a, b);
-  if (order) note_fault("calls different keys equal");
+  if (order) note_fault(custom, "calls different keys equal");
   return order;
 }
 
@@ -391,6 +384,28 @@ static int compare_content_down(const struct kv_comparator *self, struct kv_slic
 static void comparator_free(struct kv_comparator *self) {
   kv_custom_unref(custom_of(self));
   kv_free(self);
+}
+
+/* NULL for comparators of other kinds. */
+static const struct kv_custom *custom_behind(const struct kv_comparator *comparator) {
+  return comparator && comparator->free == comparator_free ? custom_of(comparator) : NULL;
+}
+
+static uint64_t faults_of(const struct kv_custom *custom) {
+  return __atomic_load_n(&custom->faults, __ATOMIC_ACQUIRE);
+}
+
+uint64_t kv_custom_faults(const struct kv_comparator *comparator) {
+  const struct kv_custom *custom = custom_behind(comparator);
+  return custom ? faults_of(custom) : 0;
+}
+
+kv_status kv_custom_check(uint64_t before, const struct kv_comparator *comparator,
+                          struct kv_err *err) {
+  const struct kv_custom *custom = custom_behind(comparator);
+  if (!custom || faults_of(custom) == before) return KV_OK;
+  const char *fault = __atomic_load_n(&custom->last_fault, __ATOMIC_RELAXED);
+  return kv_fail(err, KV_MISUSE, "order %s is not one: its comparator %s", custom->name, fault);
 }
 
 kv_status kv_custom_comparator(struct kv_custom *custom, enum kv_custom_view view, bool descending,

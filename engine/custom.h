@@ -74,12 +74,11 @@ enum kv_custom_view {
 kv_status kv_custom_comparator(struct kv_custom *custom, enum kv_custom_view view, bool descending,
                                struct kv_comparator **comparator, struct kv_err *err);
 
-/* How often comparators have broken their word on this thread: called different keys equal or, as builds for
-** tests find out by asking more than they need, contradicted themselves. 0 without a comparator: the count is
-** asked for only where there is one. */
+/* How often the order of this comparator has broken its word, on any thread: called different keys equal or,
+** as builds for tests find out by asking more than they need, contradicted itself. 0 without a comparator.
+** */
 uint64_t kv_custom_faults(const struct kv_comparator *comparator);
-/* KV_OK when there have been no more faults on this thread than these, else KV_MISUSE and what the last was;
-** the comparator is the one that was at work. */
+/* KV_OK when there have been no more faults than these, else KV_MISUSE and what the last was. */
 kv_status kv_custom_check(uint64_t faults, const struct kv_comparator *comparator,
                           struct kv_err *err);
 

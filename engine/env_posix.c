@@ -726,34 +726,36 @@ void kv_thread_join(struct kv_thread *thread) {
   kv_free(thread);
 }
 
-/* The key is made by the first thread that keeps something. */
+/* The key is made by the first thread that keeps something. Not a thread-local variable: leak checkers lose
+** their way in those of libraries that are loaded at run time. */
 static struct {
   pthread_once_t once;
   pthread_key_t key;
-  bool made;
+  bool made; /* atomic */
   void (*leave)(void *value);
 } values = {.once = PTHREAD_ONCE_INIT};
-static _Thread_local void *thread_value;
 
 static void leave_thread(void *value) {
-  thread_value = NULL;
   __atomic_load_n(&values.leave, __ATOMIC_RELAXED)(value);
 }
 
 static void make_key(void) {
-  values.made = !pthread_key_create(&values.key, leave_thread);
+  bool made = !pthread_key_create(&values.key, leave_thread);
+  __atomic_store_n(&values.made, made, __ATOMIC_RELEASE);
+}
+
+static bool has_key(void) {
+  return __atomic_load_n(&values.made, __ATOMIC_ACQUIRE);
 }
 
 void *kv_thread_value(void) {
-  return thread_value;
+  return has_key() ? pthread_getspecific(values.key) : NULL;
 }
 
 bool kv_thread_set_value(void *value, void (*leave)(void *value)) {
   __atomic_store_n(&values.leave, leave, __ATOMIC_RELAXED);
   pthread_once(&values.once, make_key);
-  if (!values.made || pthread_setspecific(values.key, value)) return false;
-  thread_value = value;
-  return true;
+  return has_key() && !pthread_setspecific(values.key, value);
 }
 
 kv_status kv_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void),
