@@ -2,15 +2,16 @@
 **
 ** A thread that needs something of its own for an order, a context or buffers, has a *seat* there: found
 ** in the thread's list of seats, which one pointer a thread leads to (env.h), and made when it is first
-** needed. A seat goes with its thread; its context is closed earlier when the order ends. When there is
-** no memory for a seat or a copy, the call is made without: no comparison can fail.
+** needed. A seat goes with its thread; its context is closed earlier when the order ends. No comparison can
+** fail for want of memory: without a seat a context is opened for the one call, and an order that copies
+** keys has *spare* room for the two longest keys, made with it, which is used when there is no other.
 **
 ** A comparison cannot fail, so a fault is noted for its order, and whoever has made the comparison asks
 ** afterwards. Builds for tests ask the function again for some pairs, the other way round and with a third
 ** key.
 **
-** Locks: `turn` is held during a call that is serialised, `lock` for work on the list of seats; neither
-** while the other is taken. */
+** Locks: `turn` is held during a call that is serialised, `spare_turn` during one that uses the spare room,
+** `lock` for work on the list of seats. In this order; none is waited for while `lock` is held. */
 #include "custom.h"
 
 #include <string.h>
@@ -35,7 +36,8 @@ struct kv_custom {
   const char *last_fault; /* atomic; static text */
   bool direct;            /* nothing but the call is to be done */
   bool seated;            /* each thread has a seat */
-  struct kv_mutex *turn, *lock;
+  struct kv_mutex *turn, *spare_turn, *lock;
+  uint8_t *spare; /* two of KV_KEY_BYTES_MAX; NULL without copies */
   struct seat *seats;
   struct seat *shared; /* of calls that are serialised */
   char name[];
@@ -46,7 +48,9 @@ struct kv_custom {
 static void release_memory(struct kv_custom *custom) {
   if (__atomic_sub_fetch(&custom->memory, 1, __ATOMIC_ACQ_REL)) return;
   kv_mutex_free(custom->turn);
+  kv_mutex_free(custom->spare_turn);
   kv_mutex_free(custom->lock);
+  kv_free(custom->spare);
   kv_free(custom->shared);
   kv_free(custom);
 }
@@ -110,8 +114,10 @@ static kv_status init(struct kv_custom *custom, const struct kv_custom_config *c
   custom->direct = config->threads == KV_CUSTOM_ANY && !config->copies;
   custom->seated = !custom->direct && !serial;
   if (serial) custom->shared = seat_new(custom);
-  if (serial && !custom->shared) return kv_fail_nomem(err);
+  if (config->copies) custom->spare = kv_alloc(2, KV_KEY_BYTES_MAX);
+  if ((serial && !custom->shared) || (config->copies && !custom->spare)) return kv_fail_nomem(err);
   kv_status status = kv_mutex_new(&custom->lock, err);
+  if (!status) status = kv_mutex_new(&custom->spare_turn, err);
   return status ? status : kv_mutex_new(&custom->turn, err);
 }
 
@@ -204,6 +210,11 @@ static struct seat *take_seat(struct kv_custom *custom) {
 
 /* ---- Calls */
 
+static void note_fault(struct kv_custom *custom, const char *what) {
+  __atomic_store_n(&custom->last_fault, what, __ATOMIC_RELAXED);
+  __atomic_add_fetch(&custom->faults, 1, __ATOMIC_RELEASE);
+}
+
 struct call {
   struct seat *seat; /* NULL: without */
   void *context;
@@ -223,29 +234,67 @@ static void end_call(struct kv_custom *custom, const struct call *call) {
   if (custom->shared) kv_mutex_unlock(custom->turn);
 }
 
-/* A copy of the key in the seat's buffer of that number, or in memory of its own: *own, to be freed. */
-static const void *copy_key(const struct kv_custom *custom, const struct call *call, int number,
-                            struct kv_slice key, void **own) {
+/* What a call is given of the two keys. */
+struct copies {
+  uint8_t *of[2];
+  uint8_t *own[2]; /* to be freed */
+  bool spare;      /* with its turn */
+};
+
+/* Room for a copy of the key: the seat's buffer of that number, else memory of its own. NULL: none. */
+static uint8_t *find_room(const struct kv_custom *custom, const struct call *call, int number,
+                          size_t size, uint8_t **own) {
   size_t room = (size_t)custom->config.copy_bytes;
-  *own = NULL;
-  if (!custom->config.copies) return key.data;
-  uint8_t *into = NULL;
-  if (call->seat && key.size <= room && room) into = call->seat->buffers + (size_t)number * room;
-  if (!into) into = *own = kv_alloc(key.size, 1);
-  if (!into) return key.data;
-  if (key.size) memcpy(into, key.data, key.size);
-  return into;
+  if (call->seat && size <= room && room) return call->seat->buffers + (size_t)number * room;
+  return *own = kv_alloc(size, 1);
+}
+
+static void use_spare(struct kv_custom *custom, struct copies *copies) {
+  kv_mutex_lock(custom->spare_turn);
+  copies->spare = true;
+  for (int i = 0; i < 2; i++) copies->of[i] = custom->spare + (size_t)i * KV_KEY_BYTES_MAX;
+}
+
+/* Whether there are copies: there are of all keys that a store holds. */
+static bool make_copies(struct kv_custom *custom, const struct call *call,
+                        const struct kv_slice *keys, struct copies *copies) {
+  for (int i = 0; i < 2; i++)
+    copies->of[i] = find_room(custom, call, i, keys[i].size, &copies->own[i]);
+  if (!copies->of[0] || !copies->of[1]) {
+    if (keys[0].size > KV_KEY_BYTES_MAX || keys[1].size > KV_KEY_BYTES_MAX) return false;
+    use_spare(custom, copies);
+  }
+  for (int i = 0; i < 2; i++)
+    if (keys[i].size) memcpy(copies->of[i], keys[i].data, keys[i].size);
+  return true;
+}
+
+static void drop_copies(struct kv_custom *custom, const struct copies *copies) {
+  if (copies->spare) kv_mutex_unlock(custom->spare_turn);
+  for (int i = 0; i < 2; i++) kv_free(copies->own[i]);
+}
+
+static int compare_copies(struct kv_custom *custom, const struct call *call, struct kv_slice a,
+                          struct kv_slice b) {
+  struct copies copies = {0};
+  int order;
+  if (make_copies(custom, call, (struct kv_slice[]){a, b}, &copies)) {
+    order =
+        custom->config.compare(call->context, copies.of[0], (int)a.size, copies.of[1], (int)b.size);
+  } else {
+    note_fault(custom, "has no memory for copies of keys that are longer than keys can be");
+    order = kv_slice_compare(a, b);
+  }
+  drop_copies(custom, &copies);
+  return order;
 }
 
 static int compare_prepared(struct kv_custom *custom, struct kv_slice a, struct kv_slice b) {
   struct call call;
-  void *own_a, *own_b;
   begin_call(custom, &call);
-  const void *left = copy_key(custom, &call, 0, a, &own_a);
-  const void *right = copy_key(custom, &call, 1, b, &own_b);
-  int order = custom->config.compare(call.context, left, (int)a.size, right, (int)b.size);
-  kv_free(own_a);
-  kv_free(own_b);
+  int order = custom->config.copies
+                  ? compare_copies(custom, &call, a, b)
+                  : custom->config.compare(call.context, a.data, (int)a.size, b.data, (int)b.size);
   end_call(custom, &call);
   return order;
 }
@@ -263,11 +312,6 @@ int kv_custom_call(struct kv_custom *custom, struct kv_slice a, struct kv_slice 
 }
 
 /* ---- Faults */
-
-static void note_fault(struct kv_custom *custom, const char *what) {
-  __atomic_store_n(&custom->last_fault, what, __ATOMIC_RELAXED);
-  __atomic_add_fetch(&custom->faults, 1, __ATOMIC_RELEASE);
-}
 
 #ifdef COLFAM_TEST
 
@@ -341,11 +385,13 @@ static int encode(const struct kv_encoder *self, struct kv_slice bytes, void *in
 
 void kv_custom_lock(struct kv_custom *custom) {
   kv_mutex_lock(custom->turn);
+  kv_mutex_lock(custom->spare_turn);
   kv_mutex_lock(custom->lock);
 }
 
 void kv_custom_unlock(struct kv_custom *custom) {
   kv_mutex_unlock(custom->lock);
+  kv_mutex_unlock(custom->spare_turn);
   kv_mutex_unlock(custom->turn);
 }
 

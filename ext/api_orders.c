@@ -130,10 +130,20 @@ static int check_encoding(const struct question *question, int i) {
   return contradiction(question, "value %d: its sort key depends on the room for it", i, 0, 0);
 }
 
+static int check_sizes(const struct question *question) {
+  for (int i = 0; i < question->count; i++) {
+    if (question->values[i].size < 0) return SQLITE_MISUSE;
+    if (question->values[i].size > KV_KEY_BYTES_MAX)
+      return colfam_error(question->message, SQLITE_TOOBIG,
+                          "value %d has more bytes than a key can have, which are %d", i,
+                          KV_KEY_BYTES_MAX);
+  }
+  return SQLITE_OK;
+}
+
 static int check(const struct question *question) {
-  int rc = SQLITE_OK;
-  for (int i = 0; i < question->count; i++)
-    if (question->values[i].size < 0 || question->values[i].size > INT_MAX) return SQLITE_MISUSE;
+  int rc = check_sizes(question);
+  if (rc != SQLITE_OK) return rc;
   if (!question->encoder) return check_comparator(question);
   for (int i = 0; i < question->count && rc == SQLITE_OK; i++) rc = check_encoding(question, i);
   return rc;

@@ -108,10 +108,11 @@ struct colfam_order {
   int (*encode)(void *context, const void *bytes, int size, void *into, int room);
   int threads; /* COLFAM_THREADS_... */
   /* OWN_CONTEXT: open makes the context of a thread when it first calls, close ends it with the thread or
-  ** with the order. */
+  ** with the order. A thread that is out of memory then opens one for each call and closes it after that.
+  ** close is called below a lock of the order: it must not use a table of it. */
   void *(*open)(void *context);
   void (*close)(void *thread_context);
-  /* compare gets copies, which it may write to: above 0, in buffers of so many bytes that are used again (64
+  /* compare always gets copies, which it may write to: above 0, in buffers of so many bytes that are used again (64
   ** is a good size), and longer keys in memory of their own; below 0 all keys in memory of their own; 0: no
   ** copies. */
   int copy_bytes;
@@ -176,8 +177,8 @@ struct colfam_api {
   /* SQLITE_BUSY while a connection or a result still refers to a table that has the order. */
   int (*unregister_order)(const struct colfam_api *api, const char *name, char **message);
   /* Asks a registered order about all pairs and triples of these texts or blobs, a few hundred at most:
-  ** SQLITE_OK, or SQLITE_CONSTRAINT and what contradicts what. Calls different bytes equal: a contradiction
-  ** for compare. */
+  ** SQLITE_OK, or SQLITE_CONSTRAINT and what contradicts what, SQLITE_TOOBIG for more bytes than a key can
+  ** have. Calls different bytes equal: a contradiction for compare. */
   int (*check_order)(const struct colfam_api *api, const char *name,
                      const struct colfam_value *values, int count, char **message);
 };

@@ -581,6 +581,15 @@ START_TEST(check_order_says_what_contradicts_what) {
   ck_assert_msg(strstr(text, "value") != NULL, "%s", text);
   sqlite3_free(text);
   ck_assert_int_eq(api->check_order(api, "none", values, 20, NULL), SQLITE_NOTFOUND);
+  static uint8_t longest[65537];
+  struct colfam_value large = {.type = SQLITE_BLOB, .bytes = longest, .size = 65536};
+  ck_assert_int_eq(api->check_order(api, "backwards", &large, 1, NULL), SQLITE_OK);
+  large.size++;
+  ck_assert_int_eq(api->check_order(api, "backwards", &large, 1, &text), SQLITE_TOOBIG);
+  ck_assert_str_eq(text, "value 0 has more bytes than a key can have, which are 65536");
+  sqlite3_free(text);
+  large.size = -1;
+  ck_assert_int_eq(api->check_order(api, "turned", &large, 1, NULL), SQLITE_MISUSE);
   ck_assert_int_eq(api->check_order(api, "turned", NULL, 1, NULL), SQLITE_MISUSE);
 }
 END_TEST

@@ -48,6 +48,27 @@ static int compare(const struct kv_comparator *comparator, const char *a, const 
   return (order > 0) - (order < 0);
 }
 
+enum { THREADS = 4, ROUNDS = 5000 };
+
+static int64_t inside, most, opened, closed;
+
+/* A context of a thread that takes no memory. */
+static void *open_static(void *context) {
+  opened++;
+  return context;
+}
+
+static void close_static(void *context) {
+  ck_assert_ptr_eq(context, &inside);
+  closed++;
+}
+
+static int compare_own(void *context, const void *a, int a_size, const void *b, int b_size) {
+  ck_assert_ptr_eq(context, &inside);
+  ck_assert_int_gt(opened, closed);
+  return compare_and_spoil(context, a, a_size, b, b_size);
+}
+
 /* ---- One thread */
 
 START_TEST(modes_say_the_same) {
@@ -182,15 +203,57 @@ START_TEST(the_context_goes_with_the_last_use) {
 END_TEST
 
 START_TEST(a_comparison_needs_no_memory) {
+  static uint8_t longest[2][KV_KEY_BYTES_MAX];
+  memset(longest[1], 1, sizeof longest[1]);
+  for (int threads = KV_CUSTOM_ANY; threads <= KV_CUSTOM_ADAPTIVE; threads++) {
+    opened = closed = 0;
+    bool own = threads == KV_CUSTOM_EACH;
+    struct kv_comparator *comparator =
+        comparator_of(&(struct kv_custom_config){.name = "copies",
+                                                 .compare = own ? compare_own : compare_and_spoil,
+                                                 .context = &inside,
+                                                 .threads = (enum kv_custom_threads)threads,
+                                                 .open = open_static,
+                                                 .close = close_static,
+                                                 .copies = true,
+                                                 .copy_bytes = 4},
+                      KV_CUSTOM_KEYS, false);
+    for (int memory = 0; memory < 2; memory++) {
+      kv_mem_fail_nth(!memory, 1);
+      ck_assert_int_eq(compare(comparator, "a long key", "another long key"), -1);
+      ck_assert_int_eq(compare(comparator, "ab", "a long key"), -1);
+      ck_assert_int_eq(compare(comparator, "ab", "ba"), 1);
+      ck_assert_int_eq(compare(comparator, "", "ba"), -1);
+      ck_assert_int_eq(kv_key_compare(comparator, kv_slice_of(longest[0], sizeof longest[0]),
+                                      kv_slice_of(longest[1], sizeof longest[1])),
+                       -1);
+      kv_mem_fail_nth(0, 0);
+      for (size_t i = 0; i < sizeof longest[0]; i++)
+        ck_assert(longest[0][i] == 0 && longest[1][i] == 1);
+      if (own) ck_assert_int_eq(opened - closed, memory);
+    }
+    ck_assert_uint_eq(kv_custom_faults(comparator), 0);
+    kv_comparator_unref(comparator);
+    ck_assert_int_eq(opened, closed);
+  }
+}
+END_TEST
+
+/* Such keys stand only in files that somebody has forged. */
+START_TEST(keys_longer_than_keys_are_a_fault_without_memory) {
+  static uint8_t bytes[KV_KEY_BYTES_MAX + 1];
   struct kv_comparator *comparator = comparator_of(
-      &(struct kv_custom_config){
-          .name = "copies", .compare = compare_backwards, .copies = true, .copy_bytes = 4},
+      &(struct kv_custom_config){.name = "copies", .compare = compare_and_spoil, .copies = true},
       KV_CUSTOM_KEYS, false);
+  struct kv_slice longer = kv_slice_of(bytes, sizeof bytes), shorter = slice_of("a");
   kv_mem_fail_nth(1, 1);
-  ck_assert_int_eq(compare(comparator, "a long key", "another long key"), -1);
-  ck_assert_int_eq(compare(comparator, "ab", "ba"), 1);
+  ck_assert_int_lt(kv_key_compare(comparator, longer, shorter), 0);
+  ck_assert_uint_eq(kv_custom_faults(comparator), 1);
+  ck_assert_int_gt(kv_key_compare(comparator, shorter, longer), 0);
   kv_mem_fail_nth(0, 0);
-  ck_assert_int_eq(compare(comparator, "a long key", "another long key"), -1);
+  ck_assert_uint_eq(kv_custom_faults(comparator), 2);
+  ck_assert_int_lt(kv_key_compare(comparator, longer, shorter), 0);
+  ck_assert_uint_eq(kv_custom_faults(comparator), 2);
   kv_comparator_unref(comparator);
 }
 END_TEST
@@ -199,6 +262,7 @@ START_TEST(every_failing_allocation_leaves_nothing) {
   const struct kv_custom_config config = {.name = "failing",
                                           .compare = compare_backwards,
                                           .threads = KV_CUSTOM_MUTEX,
+                                          .copies = true,
                                           .free = count_free};
   for (uint64_t nth = 1;; nth++) {
     struct kv_custom *custom = NULL;
@@ -264,10 +328,6 @@ START_TEST(sort_keys_of_any_length_stand_in_keys) {
 END_TEST
 
 /* ---- Several threads */
-
-enum { THREADS = 4, ROUNDS = 5000 };
-
-static int64_t inside, most, opened, closed;
 
 static void *open_own(void *context) {
   ck_assert_ptr_eq(context, &inside);
@@ -375,6 +435,7 @@ int main(void) {
   tcase_add_test(tests, only_texts_and_blobs_have_content);
   tcase_add_test(tests, the_context_goes_with_the_last_use);
   tcase_add_test(tests, a_comparison_needs_no_memory);
+  tcase_add_test(tests, keys_longer_than_keys_are_a_fault_without_memory);
   tcase_add_test(tests, every_failing_allocation_leaves_nothing);
   tcase_add_test(tests, sort_keys_of_any_length_stand_in_keys);
   tcase_add_test(tests, threads_compare_in_every_mode);
