@@ -35,25 +35,44 @@ void kv_stream_writer_release(struct kv_stream_writer *writer) {
   kv_buf_release(&writer->waiting);
 }
 
-static void hand_over(struct kv_stream_writer *writer) {
-  if (writer->status == KV_OK && writer->waiting.status != KV_OK)
-    writer->status = kv_fail_nomem(&writer->err);
-  struct kv_slice piece = kv_buf_slice(&writer->waiting);
+static void hand_over(struct kv_stream_writer *writer, struct kv_slice piece) {
   if (writer->status == KV_OK && piece.size)
     writer->status = writer->sink.take(writer->sink.ctx, piece, &writer->err);
+}
+
+static void hand_over_waiting(struct kv_stream_writer *writer) {
+  if (writer->status == KV_OK && writer->waiting.status != KV_OK)
+    writer->status = kv_fail_nomem(&writer->err);
+  hand_over(writer, kv_buf_slice(&writer->waiting));
   kv_buf_clear(&writer->waiting);
+}
+
+static void hash_waiting(struct kv_stream_writer *writer) {
+  kv_hash_add(&writer->hash, kv_buf_slice(&writer->waiting));
 }
 
 void kv_stream_drain(struct kv_stream_writer *writer) {
   if (writer->waiting.status == KV_OK && writer->waiting.size < writer->piece_bytes) return;
-  kv_hash_add(&writer->hash, kv_buf_slice(&writer->waiting));
-  hand_over(writer);
+  hash_waiting(writer);
+  hand_over_waiting(writer);
+}
+
+void kv_stream_write(struct kv_stream_writer *writer, struct kv_slice bytes) {
+  hash_waiting(writer);
+  hand_over_waiting(writer);
+  for (size_t at = 0, size; at < bytes.size; at += size) {
+    size = bytes.size - at < writer->piece_bytes ? bytes.size - at : writer->piece_bytes;
+    struct kv_slice piece = kv_slice_of(bytes.data + at, size);
+    kv_hash_add(&writer->hash, piece);
+    hand_over(writer, piece);
+  }
 }
 
 kv_status kv_stream_writer_finish(struct kv_stream_writer *writer, struct kv_err *err) {
-  kv_hash_add(&writer->hash, kv_buf_slice(&writer->waiting));
-  kv_buf_append_u64(&writer->waiting, kv_hash_end(&writer->hash));
-  hand_over(writer);
+  hash_waiting(writer);
+  writer->checksum = kv_hash_end(&writer->hash);
+  kv_buf_append_u64(&writer->waiting, writer->checksum);
+  hand_over_waiting(writer);
   return writer->status ? kv_fail(err, writer->status, "%s", writer->err.text) : KV_OK;
 }
 
@@ -93,14 +112,15 @@ static bool next_piece(struct kv_stream_reader *reader) {
   return piece.size > 0;
 }
 
-/* Copies as many bytes as the message has; gives how many. `hashed`: they are part of what the checksum
-** covers. */
+/* Copies as many bytes as the message has, or passes over them (NULL); gives how many. `hashed`: they are
+** part of what the checksum covers. */
 static size_t read_bytes(struct kv_stream_reader *reader, uint8_t *into, size_t size, bool hashed) {
   size_t done = 0;
   while (done < size) {
     size_t left = kv_reader_left(&reader->piece);
     size_t part = left < size - done ? left : size - done;
-    if (part) memcpy(into + done, kv_reader_take(&reader->piece, part), part);
+    const uint8_t *from = part ? kv_reader_take(&reader->piece, part) : NULL;
+    if (into && part) memcpy(into + done, from, part);
     done += part;
     if (done == size) break;
     if (hashed) hash_piece(reader);
@@ -109,12 +129,20 @@ static size_t read_bytes(struct kv_stream_reader *reader, uint8_t *into, size_t 
   return done;
 }
 
-void kv_stream_bytes(struct kv_stream_reader *reader, void *into, size_t size) {
-  size_t done = read_bytes(reader, into, size, true);
-  if (done == size) return;
+/* Whether there were as many. */
+static bool read_hashed(struct kv_stream_reader *reader, void *into, size_t size) {
+  if (read_bytes(reader, into, size, true) == size) return true;
   if (reader->status == KV_OK)
     reader->status = kv_fail(&reader->err, KV_CORRUPT, "the message is cut short");
-  memset(into, 0, size);
+  return false;
+}
+
+void kv_stream_bytes(struct kv_stream_reader *reader, void *into, size_t size) {
+  if (!read_hashed(reader, into, size)) memset(into, 0, size);
+}
+
+void kv_stream_skip(struct kv_stream_reader *reader, size_t size) {
+  (void)read_hashed(reader, NULL, size);
 }
 
 uint8_t kv_stream_u8(struct kv_stream_reader *reader) {
@@ -169,6 +197,7 @@ kv_status kv_stream_reader_finish(struct kv_stream_reader *reader, struct kv_err
   bool more = kv_reader_left(&reader->piece) > 0 || next_piece(reader);
   if (reader->status) return kv_fail(err, reader->status, "%s", reader->err.text);
   if (size < sizeof stated) return kv_fail(err, KV_CORRUPT, "the message is cut short");
-  if (kv_get_u64(stated) != found) return kv_fail(err, KV_CORRUPT, "bad checksum");
+  reader->checksum = kv_get_u64(stated);
+  if (reader->checksum != found) return kv_fail(err, KV_CORRUPT, "bad checksum");
   return more ? kv_fail(err, KV_CORRUPT, "bytes behind the message") : KV_OK;
 }

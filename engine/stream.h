@@ -31,12 +31,14 @@ struct kv_stream_sink {
   void *ctx;
 };
 /* A buffer in front of a sink: the message is appended to `waiting` by what code.h and buf.h have, and
-** kv_stream_drain called now and then. Failures stick: finish gives the first. */
+** kv_stream_drain called now and then; long bytes go past the buffer, uncopied. Failures stick: finish gives
+** the first. */
 struct kv_stream_writer {
   struct kv_buf waiting; /* not hashed, and not with the sink yet */
   struct kv_stream_sink sink;
   size_t piece_bytes;
   struct kv_hash_state hash;
+  uint64_t checksum; /* from finish on */
   kv_status status;
   struct kv_err err;
 };
@@ -45,6 +47,8 @@ void kv_stream_writer_init(struct kv_stream_writer *writer, struct kv_stream_sin
 void kv_stream_writer_release(struct kv_stream_writer *writer);
 /* Hands over what waits, from piece_bytes on. */
 void kv_stream_drain(struct kv_stream_writer *writer);
+/* Hands over what waits, and these bytes in pieces of piece_bytes. */
+void kv_stream_write(struct kv_stream_writer *writer, struct kv_slice bytes);
 /* Ends the message with its checksum, and hands over all. */
 kv_status kv_stream_writer_finish(struct kv_stream_writer *writer, struct kv_err *err);
 
@@ -63,6 +67,7 @@ struct kv_stream_reader {
   uint64_t seed;
   bool hashing; /* pieces went before this one: hash has them */
   struct kv_hash_state hash;
+  uint64_t checksum; /* that the message ends with: from finish on */
   kv_status status;
   struct kv_err err;
 };
@@ -76,6 +81,8 @@ void kv_stream_u16s(struct kv_stream_reader *reader, uint16_t *into, size_t n);
 void kv_stream_u32s(struct kv_stream_reader *reader, uint32_t *into, size_t n);
 void kv_stream_u64s(struct kv_stream_reader *reader, uint64_t *into, size_t n);
 void kv_stream_bytes(struct kv_stream_reader *reader, void *into, size_t size);
+/* Passes over bytes, for their checksum alone. */
+void kv_stream_skip(struct kv_stream_reader *reader, size_t size);
 /* Reads the checksum that stands where the reader is and holds it against what was read. KV_CORRUPT when they
 ** differ, or when the message has ended before, or goes on behind it. */
 kv_status kv_stream_reader_finish(struct kv_stream_reader *reader, struct kv_err *err);

@@ -49,13 +49,22 @@ static void append_padding(struct kv_buf *out, size_t start, size_t raw_size) {
   if (room) memset(room, 0, zeros);
 }
 
+static kv_status check_size(struct kv_slice raw, const struct kv_table_place *place,
+                            struct kv_err *err) {
+  if (raw.size <= KV_TABLE_RAW_BYTES_MAX) return KV_OK;
+  return kv_fail(err, KV_FULL, "table %016" PRIx64 ": a block of %zu bytes is too large", place->id,
+                 raw.size);
+}
+
+static void append_trailer(struct kv_buf *out, uint8_t how, struct kv_slice raw) {
+  kv_buf_append_byte(out, how);
+  kv_buf_append_u32(out, (uint32_t)raw.size);
+}
+
 kv_status kv_stored_append(struct kv_buf *out, struct kv_slice raw, int level,
                            struct kv_compressor *compressor, const struct kv_table_place *place,
                            uint64_t offset, uint64_t *checksum, struct kv_err *err) {
-  if (raw.size > KV_TABLE_RAW_BYTES_MAX) {
-    return kv_fail(err, KV_FULL, "table %016" PRIx64 ": a block of %zu bytes is too large",
-                   place->id, raw.size);
-  }
+  if (check_size(raw, place, err)) return KV_FULL;
   size_t start = out->size;
   bool compressed = false;
   uint8_t how = STORED_RAW;
@@ -68,10 +77,23 @@ kv_status kv_stored_append(struct kv_buf *out, struct kv_slice raw, int level,
     append_padding(out, start, raw.size);
   else
     kv_buf_append(out, raw.data, raw.size);
-  kv_buf_append_byte(out, how);
-  kv_buf_append_u32(out, (uint32_t)raw.size);
+  append_trailer(out, how, raw);
   *checksum = kv_buf_append_checksum(out, start, place_seed(place, offset));
   return out->status ? kv_fail_nomem(err) : KV_OK;
+}
+
+kv_status kv_stored_write(struct kv_stream_sink sink, struct kv_slice raw,
+                          const struct kv_table_place *place, uint64_t offset, uint64_t *checksum,
+                          struct kv_err *err) {
+  struct kv_stream_writer writer;
+  if (check_size(raw, place, err)) return KV_FULL;
+  kv_stream_writer_init(&writer, sink, KV_STORED_PIECE_BYTES, place_seed(place, offset));
+  kv_stream_write(&writer, raw);
+  append_trailer(&writer.waiting, STORED_RAW, raw);
+  kv_status status = kv_stream_writer_finish(&writer, err);
+  *checksum = writer.checksum;
+  kv_stream_writer_release(&writer);
+  return status;
 }
 
 static kv_status bad_block(const struct kv_table_place *place, uint64_t offset, const char *what,
@@ -85,6 +107,20 @@ kv_status kv_stored_verify(struct kv_slice bytes, const struct kv_table_place *p
   if (bytes.size < KV_TABLE_TRAILER_BYTES) return bad_block(place, offset, "too short", err);
   if (kv_checksum_holds(bytes, place_seed(place, offset))) return KV_OK;
   return bad_block(place, offset, "bad checksum", err);
+}
+
+kv_status kv_stored_verify_pieces(struct kv_stream_source source, uint64_t size,
+                                  const struct kv_table_place *place, uint64_t offset,
+                                  uint64_t *checksum, struct kv_err *err) {
+  struct kv_stream_reader reader;
+  struct kv_err inner;
+  if (size < KV_TABLE_TRAILER_BYTES) return bad_block(place, offset, "too short", err);
+  kv_stream_reader_init(&reader, source, place_seed(place, offset));
+  kv_stream_skip(&reader, (size_t)size - KV_CHECKSUM_BYTES);
+  kv_status status = kv_stream_reader_finish(&reader, &inner);
+  *checksum = reader.checksum;
+  if (status == KV_CORRUPT) return bad_block(place, offset, inner.text, err);
+  return status ? kv_fail(err, status, "%s", inner.text) : KV_OK;
 }
 
 kv_status kv_stored_check(struct kv_stored *stored, struct kv_slice bytes,

@@ -12,11 +12,13 @@
 #include "compare.h"
 #include "compress.h"
 #include "status.h"
+#include "stream.h"
 
 #define KV_TABLE_VERSION 5            /* the newest that this program reads */
 #define KV_TABLE_VERSION_DICTIONARY 5 /* what it writes: with a dictionary */
 #define KV_TABLE_VERSION_PLAIN 4      /* ... and without */
 #define KV_TABLE_TRAILER_BYTES 13
+#define KV_STORED_PIECE_BYTES ((size_t)64 << 10) /* of what is written or verified in pieces */
 #define KV_TABLE_FOOTER_BYTES 128
 #define KV_TABLE_DICTIONARY_BYTES_MAX ((size_t)64 << 10)
 #define KV_TABLE_FOOTER_BYTES_MAX 512 /* a later version's footer may be as long */
@@ -37,6 +39,15 @@ struct kv_table_place {
 kv_status kv_stored_append(struct kv_buf *out, struct kv_slice raw, int level,
                            struct kv_compressor *compressor, const struct kv_table_place *place,
                            uint64_t offset, uint64_t *checksum, struct kv_err *err);
+
+/* The same, uncompressed, past any buffer: for what is too large to be copied. */
+kv_status kv_stored_write(struct kv_stream_sink sink, struct kv_slice raw,
+                          const struct kv_table_place *place, uint64_t offset, uint64_t *checksum,
+                          struct kv_err *err);
+/* Looks at the checksum of `size` stored bytes that come in pieces, and gives it. */
+kv_status kv_stored_verify_pieces(struct kv_stream_source source, uint64_t size,
+                                  const struct kv_table_place *place, uint64_t offset,
+                                  uint64_t *checksum, struct kv_err *err);
 
 /* A stored block whose checksum was found right; payload is borrowed from the stored bytes. */
 struct kv_stored {

@@ -48,10 +48,7 @@ static kv_status finish_part(struct part_read *part, const struct kv_table_handl
   kv_status status = verify ? kv_stored_check(&stored, bytes, place, handle->offset, err)
                             : kv_stored_parse(&stored, bytes, place, handle->offset, err);
   if (status) return status;
-  if (stored.checksum != handle->checksum) {
-    return kv_fail(err, KV_CORRUPT, "table %016" PRIx64 ": part at %" PRIu64 " is not the footer's",
-                   place->id, handle->offset);
-  }
+  if (stored.checksum != handle->checksum) return kv_table_wrong_part(table, handle, err);
   *plain = stored.payload;
   if (!stored.compressed) return KV_OK;
   uint8_t *memory = kv_alloc(stored.raw_size, 1);
@@ -102,20 +99,26 @@ static struct kv_range tail_of(uint64_t file_size, uint8_t *tail) {
   return (struct kv_range){file_size - size, size, tail};
 }
 
-static kv_status read_footer(struct kv_table_parts *parts, struct kv_open_file *file,
-                             uint64_t file_size, const struct kv_table_place *place,
-                             struct kv_err *err) {
+kv_status kv_table_footer_load(struct kv_table_footer *footer, const struct kv_table *table,
+                               struct kv_err *err) {
   uint8_t tail[KV_TABLE_FOOTER_BYTES_MAX];
-  struct kv_range range = tail_of(file_size, tail);
-  kv_status status = range.size ? kv_open_file_read(file, &range, 1, err) : KV_OK;
+  struct kv_range range = tail_of(table->info.bytes, tail);
+  kv_status status = range.size ? kv_open_file_read(table->file, &range, 1, err) : KV_OK;
   if (status) return status;
-  return kv_footer_parse(&parts->footer, kv_slice_of(tail, range.size), file_size, place, err);
+  return kv_footer_parse(footer, kv_slice_of(tail, range.size), table->info.bytes, &table->place,
+                         err);
+}
+
+kv_status kv_table_wrong_part(const struct kv_table *table, const struct kv_table_handle *handle,
+                              struct kv_err *err) {
+  return kv_fail(err, KV_CORRUPT, "table %016" PRIx64 ": part at %" PRIu64 " is not the footer's",
+                 table->place.id, handle->offset);
 }
 
 kv_status kv_table_parts_load(struct kv_table_parts *parts, const struct kv_table *table,
                               bool verify, struct kv_err *err) {
   memset(parts, 0, sizeof *parts);
-  kv_status status = read_footer(parts, table->file, table->info.bytes, &table->place, err);
+  kv_status status = kv_table_footer_load(&parts->footer, table, err);
   if (status) return status;
   const struct kv_table_handle *handles[3] = {&parts->footer.filter, &parts->footer.fences,
                                               &parts->footer.properties};

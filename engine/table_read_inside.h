@@ -33,8 +33,14 @@ struct kv_table {
   struct kv_table_parts parts;
 };
 
-/* Reads footer, filter, fences and properties of the table's file, and verifies them: the footer, which says
-** what file it is, always, the rest when asked to. */
+/* Reads the footer of the table's file, which says what file it is, and verifies it. */
+kv_status kv_table_footer_load(struct kv_table_footer *footer, const struct kv_table *table,
+                               struct kv_err *err);
+/* KV_CORRUPT: a part that has another checksum than its handle says. */
+kv_status kv_table_wrong_part(const struct kv_table *table, const struct kv_table_handle *handle,
+                              struct kv_err *err);
+/* Reads footer, filter, fences and properties of the table's file, and verifies them: the footer always, the
+** rest when asked to. */
 kv_status kv_table_parts_load(struct kv_table_parts *parts, const struct kv_table *table,
                               bool verify, struct kv_err *err);
 void kv_table_parts_release(struct kv_table_parts *parts);

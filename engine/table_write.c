@@ -227,9 +227,28 @@ static kv_status flush_out(struct kv_table_writer *writer, struct kv_err *err) {
   return status;
 }
 
+static kv_status take_piece(void *ctx, struct kv_slice piece, struct kv_err *err) {
+  const struct kv_table_writer *writer = ctx;
+  return kv_env_append(writer->config.env, writer->file, piece, err);
+}
+
+/* A large block that stays plain goes to the file uncopied: a filter, a large value. */
+static kv_status store_large(struct kv_table_writer *writer, struct kv_slice raw,
+                             struct kv_table_handle *handle, struct kv_err *err) {
+  kv_status status = flush_out(writer, err);
+  handle->offset = writer->written;
+  handle->size = raw.size + KV_TABLE_TRAILER_BYTES;
+  if (!status)
+    status = kv_stored_write((struct kv_stream_sink){take_piece, writer}, raw, &writer->place,
+                             writer->written, &handle->checksum, err);
+  writer->written += handle->size;
+  return status;
+}
+
 /* Stores one block at the end of the file. */
 static kv_status store(struct kv_table_writer *writer, struct kv_slice raw, int level,
                        struct kv_table_handle *handle, struct kv_err *err) {
+  if (level == 0 && raw.size >= APPEND_BYTES) return store_large(writer, raw, handle, err);
   size_t before = writer->out.size;
   kv_status status = kv_stored_append(&writer->out, raw, level, writer->compressor, &writer->place,
                                       writer->written, &handle->checksum, err);

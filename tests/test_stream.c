@@ -403,6 +403,51 @@ START_TEST(pieces_written_are_the_whole_message) {
 }
 END_TEST
 
+/* Two bytes are read, all but the last of the rest is skipped. */
+static void check_skipping(struct kv_slice message, size_t piece_bytes, uint64_t checksum) {
+  size_t content = message.size - KV_CHECKSUM_BYTES;
+  struct pieces pieces = {.message = message, .count = PIECES_MAX};
+  for (size_t i = 0; i < PIECES_MAX; i++) pieces.sizes[i] = piece_bytes;
+  struct kv_stream_reader reader;
+  kv_stream_reader_init(&reader, source_of(&pieces), SEED);
+  ck_assert_uint_eq(kv_stream_u16(&reader), 0x1234);
+  kv_stream_skip(&reader, content - 3);
+  ck_assert_uint_eq(kv_stream_u8(&reader), 9);
+  ck_assert_int_eq(kv_stream_reader_finish(&reader, NULL), KV_OK);
+  ck_assert_uint_eq(reader.checksum, checksum);
+  kv_free(pieces.piece);
+  pieces = (struct pieces){.message = message};
+  kv_stream_reader_init(&reader, source_of(&pieces), SEED);
+  kv_stream_skip(&reader, message.size + 1);
+  ck_assert_int_eq(kv_stream_reader_finish(&reader, NULL), KV_CORRUPT);
+  kv_free(pieces.piece);
+}
+
+START_TEST(long_bytes_are_written_and_skipped_in_pieces) {
+  static uint8_t bytes[3000];
+  for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i * 7 + i / 251);
+  for (size_t piece_bytes = 1; piece_bytes < 4000; piece_bytes += 1 + piece_bytes / 3) {
+    struct gathered to = {0};
+    struct kv_stream_writer writer;
+    kv_stream_writer_init(&writer, (struct kv_stream_sink){gather, &to}, piece_bytes, SEED);
+    kv_buf_append_u16(&writer.waiting, 0x1234);
+    kv_stream_write(&writer, kv_slice_of(bytes, sizeof bytes));
+    kv_stream_write(&writer, kv_slice_of(NULL, 0));
+    kv_buf_append_byte(&writer.waiting, 9);
+    ck_assert_int_eq(kv_stream_writer_finish(&writer, NULL), KV_OK);
+    kv_stream_writer_release(&writer);
+    ck_assert_uint_eq(to.pieces, 2 + (sizeof bytes + piece_bytes - 1) / piece_bytes);
+    ck_assert_uint_eq(to.bytes.size, 2 + sizeof bytes + 1 + KV_CHECKSUM_BYTES);
+    ck_assert(memcmp(to.bytes.data + 2, bytes, sizeof bytes) == 0);
+    ck_assert(kv_checksum_holds(kv_buf_slice(&to.bytes), SEED));
+    ck_assert_uint_eq(kv_get_u64(to.bytes.data + to.bytes.size - KV_CHECKSUM_BYTES),
+                      writer.checksum);
+    check_skipping(kv_buf_slice(&to.bytes), piece_bytes, writer.checksum);
+    kv_buf_release(&to.bytes);
+  }
+}
+END_TEST
+
 START_TEST(failing_sink_is_asked_no_more) {
   for (size_t at = 1; at <= 3; at++) {
     struct gathered to = {.fails_at = at};
@@ -519,6 +564,7 @@ int main(void) {
   tcase_add_test(tests, empty_message_has_the_checksum_of_nothing);
   tcase_add_test(tests, large_arrays_in_random_pieces);
   tcase_add_test(tests, pieces_written_are_the_whole_message);
+  tcase_add_test(tests, long_bytes_are_written_and_skipped_in_pieces);
   tcase_add_test(tests, failing_sink_is_asked_no_more);
   tcase_add_test(tests, writing_without_memory_is_nomem);
   tcase_add_test(tests, log_batch_with_a_wrong_checksum_is_refused);

@@ -651,16 +651,20 @@ static char posix_dir[4096];
 
 static void use_posix(struct rows *rows) {
   snprintf(posix_dir, sizeof posix_dir, "%s/app.db-colfam", harness_dir());
-  rows_numbered(rows, 0, 1, 1000, 100);
   stage.config.env = kv_env_posix();
   stage.config.dir = posix_dir;
   stage_make(&stage, rows);
+}
+
+static void use_posix_rows(struct rows *rows) {
+  rows_numbered(rows, 0, 1, 1000, 100);
+  use_posix(rows);
   expect_all(&stage, rows);
 }
 
 START_TEST(posix_file_in_a_new_directory) {
   struct rows rows = {0};
-  use_posix(&rows);
+  use_posix_rows(&rows);
   stage.info.id ^= 1;
   ck_assert_int_eq(stage_open(&stage), KV_MISSING);
   rows_release(&rows);
@@ -685,7 +689,7 @@ static void change_posix_file(long offset, int whence) {
 START_TEST(file_changed_under_an_open_table_is_seen_by_verify) {
   static const long offsets[] = {100, -10, -100, -300};
   struct rows rows = {0};
-  use_posix(&rows);
+  use_posix_rows(&rows);
   for (int i = 0; i < 4; i++) {
     int whence = offsets[i] < 0 ? SEEK_END : SEEK_SET;
     change_posix_file(offsets[i], whence);
@@ -694,6 +698,52 @@ START_TEST(file_changed_under_an_open_table_is_seen_by_verify) {
     change_posix_file(offsets[i], whence);
     stage_ok(&stage, kv_table_verify(stage.table, NULL, &stage.err));
   }
+  rows_release(&rows);
+}
+END_TEST
+
+/* A filter of 400 KiB and a value of 1 MiB, both of several pieces. */
+static void write_large_parts(struct rows *rows) {
+  static uint8_t value[1 << 20];
+  rows_numbered(rows, 0, 1, 170000, 3);
+  rows_add(rows, kv_slice_of("\xff", 1), kv_slice_of(value, sizeof value), false);
+  rows_sort(rows);
+  stage.config.filter_bits = 20;
+  stage.config.compression_level = 0;
+}
+
+START_TEST(large_parts_changed_under_an_open_table_are_seen_by_verify) {
+  struct rows rows = {0};
+  write_large_parts(&rows);
+  use_posix(&rows);
+  uint64_t before = stage_stat(&stage, KV_STAT_PART_CHECKSUMS);
+  stage_ok(&stage, kv_table_verify(stage.table, NULL, &stage.err));
+  ck_assert_uint_eq(stage_stat(&stage, KV_STAT_PART_CHECKSUMS) - before, 3);
+  for (long at = -1; at > -(600l << 10); at -= 8191) {
+    change_posix_file(at, SEEK_END);
+    ck_assert_int_eq(kv_table_verify(stage.table, NULL, &stage.err), KV_CORRUPT);
+    change_posix_file(at, SEEK_END);
+  }
+  stage_ok(&stage, kv_table_verify(stage.table, NULL, &stage.err));
+  rows_release(&rows);
+}
+END_TEST
+
+START_TEST(failing_append_of_a_large_part_leaves_no_file) {
+  struct rows rows = {0};
+  write_large_parts(&rows);
+  kv_status status = KV_FULL;
+  uint64_t nth = 1;
+  for (; status == KV_FULL; nth++) {
+    kv_env_fault_set(stage.fault, KV_FAULT_APPEND, nth, false, KV_FULL);
+    status = stage_write(&stage, &rows);
+    kv_env_fault_set(stage.fault, KV_FAULT_APPEND, 0, false, KV_OK);
+    ck_assert_uint_eq(stage_files(&stage), status == KV_OK);
+  }
+  ck_assert_int_eq(status, KV_OK);
+  ck_assert_uint_gt(nth, 16 + 6); /* pieces of the value and of the filter */
+  stage_ok(&stage, stage_open(&stage));
+  expect_get(&stage, &rows, rows.items[rows.count - 1].key);
   rows_release(&rows);
 }
 END_TEST
@@ -728,6 +778,8 @@ int main(void) {
   tcase_add_test(tests, directory_removed_by_somebody_meanwhile_is_made_again);
   tcase_add_test(tests, taken_id_is_drawn_again_and_given_up_in_the_end);
   tcase_add_test(tests, posix_file_in_a_new_directory);
+  tcase_add_test(tests, large_parts_changed_under_an_open_table_are_seen_by_verify);
+  tcase_add_test(tests, failing_append_of_a_large_part_leaves_no_file);
   tcase_add_test(tests, file_changed_under_an_open_table_is_seen_by_verify);
   suite_add_tcase(suite, tests);
   return harness_run(suite);
