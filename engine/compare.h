@@ -15,9 +15,14 @@
 
 #define KV_ORDER_BYTEWISE "bytewise" /* the name of the order without a comparator */
 
+struct kv_search;
 struct kv_comparator {
   const char *name; /* kept in table files, which are refused under another */
   int (*compare)(const struct kv_comparator *self, struct kv_slice a, struct kv_slice b);
+  /* Optional, both: what calls need (a lock, a context) is taken once for all of a search. `begin` makes the
+  ** comparator that calls go to meanwhile, in the search's room. */
+  const struct kv_comparator *(*begin)(const struct kv_comparator *self, struct kv_search *search);
+  void (*end)(struct kv_search *search);
   bool unknown; /* nobody knows the order: what is there is taken to be in it */
   int64_t refs; /* atomic */
   void (*free)(struct kv_comparator *self); /* with the last reference; NULL: never */
@@ -28,6 +33,23 @@ static inline int kv_key_compare(const struct kv_comparator *comparator, struct 
                                  struct kv_slice b) {
   return comparator ? comparator->compare(comparator, a, b) : kv_slice_compare(a, b);
 }
+
+/* A search in memory: some comparisons in a row, with nothing between them that waits or takes a lock. */
+struct kv_search {
+  const struct kv_comparator *by; /* what compares */
+  void (*end)(struct kv_search *search);
+  _Alignas(16) uint8_t room[128]; /* of the comparator that `begin` makes */
+};
+static inline void kv_search_begin(struct kv_search *search,
+                                   const struct kv_comparator *comparator) {
+  bool begins = comparator && comparator->begin;
+  search->end = begins ? comparator->end : NULL;
+  search->by = begins ? comparator->begin(comparator, search) : comparator;
+}
+static inline void kv_search_end(struct kv_search *search) {
+  if (search->end) search->end(search);
+}
+
 /* Keys whose prefixes differ are in the order of these; under a comparator none do. */
 static inline uint64_t kv_key_prefix(const struct kv_comparator *comparator, struct kv_slice key) {
   return comparator ? 0 : kv_prefix64(key);

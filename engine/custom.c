@@ -2,15 +2,15 @@
 **
 ** A thread that needs something of its own for an order, a context or buffers, has a *seat* there: found
 ** in the thread's list of seats, which one pointer a thread leads to (env.h), and made when it is first
-** needed. A seat goes with its thread; its context is closed earlier when the order ends. No comparison can
-** fail for want of memory: without a seat a context is opened for the one call, and an order that copies
-** keys has *spare* room for the two longest keys, made with it, which is used when there is no other.
+** needed. A seat goes with its thread; its context is closed earlier when the order ends. A search takes seat
+** and turn once for all its calls. No comparison can fail for want of memory: without a seat a context is
+** opened for the call or search, and an order that copies keys has *spare* room for the two longest keys, made with it, which is used when there is no other.
 **
 ** A comparison cannot fail, so a fault is noted for its order, and whoever has made the comparison asks
 ** afterwards. Builds for tests ask the function again for some pairs, the other way round and with a third
 ** key.
 **
-** Locks: `turn` is held during a call that is serialised, `spare_turn` during one that uses the spare room,
+** Locks: `turn` is held during a call or search that is serialised, `spare_turn` during one that uses the spare room,
 ** `lock` for work on the list of seats. In this order; none is waited for while `lock` is held. */
 #include "custom.h"
 
@@ -289,26 +289,43 @@ static int compare_copies(struct kv_custom *custom, const struct call *call, str
   return order;
 }
 
-static int compare_prepared(struct kv_custom *custom, struct kv_slice a, struct kv_slice b) {
+/* Likewise, both in the seat's buffers. */
+static int compare_buffered(const struct kv_custom *custom, const struct call *call,
+                            struct kv_slice a, struct kv_slice b) {
+  uint8_t *left = call->seat->buffers, *right = left + custom->config.copy_bytes;
+  if (a.size) memcpy(left, a.data, a.size);
+  if (b.size) memcpy(right, b.data, b.size);
+  return custom->config.compare(call->context, left, (int)a.size, right, (int)b.size);
+}
+
+static int compare_prepared(struct kv_custom *custom, const struct call *call, struct kv_slice a,
+                            struct kv_slice b) {
+  size_t room = (size_t)custom->config.copy_bytes; /* 0 without buffers */
+  if (room && call->seat && a.size <= room && b.size <= room)
+    return compare_buffered(custom, call, a, b);
+  if (custom->config.copies) return compare_copies(custom, call, a, b);
+  return custom->config.compare(call->context, a.data, (int)a.size, b.data, (int)b.size);
+}
+
+static int compare_alone(struct kv_custom *custom, struct kv_slice a, struct kv_slice b) {
   struct call call;
   begin_call(custom, &call);
-  int order = custom->config.copies
-                  ? compare_copies(custom, &call, a, b)
-                  : custom->config.compare(call.context, a.data, (int)a.size, b.data, (int)b.size);
+  int order = compare_prepared(custom, &call, a, b);
   end_call(custom, &call);
   return order;
 }
 
-static int call_compare(struct kv_custom *custom, struct kv_slice a, struct kv_slice b) {
+/* In the call of a search, or in one of its own (NULL). */
+static inline int call_compare(struct kv_custom *custom, const struct call *call, struct kv_slice a,
+                               struct kv_slice b) {
   const struct kv_custom_config *config = &custom->config;
-  int order = custom->direct
-                  ? config->compare(config->context, a.data, (int)a.size, b.data, (int)b.size)
-                  : compare_prepared(custom, a, b);
-  return order;
+  if (custom->direct)
+    return config->compare(config->context, a.data, (int)a.size, b.data, (int)b.size);
+  return call ? compare_prepared(custom, call, a, b) : compare_alone(custom, a, b);
 }
 
 int kv_custom_call(struct kv_custom *custom, struct kv_slice a, struct kv_slice b) {
-  return call_compare(custom, a, b);
+  return call_compare(custom, NULL, a, b);
 }
 
 /* ---- Faults */
@@ -328,17 +345,19 @@ static struct {
 } sample;
 
 /* Whether a <= b <= c, without a <= c. */
-static bool is_loop(struct kv_custom *custom, struct kv_slice a, struct kv_slice b,
-                    struct kv_slice c) {
-  return call_compare(custom, a, b) <= 0 && call_compare(custom, b, c) <= 0 &&
-         call_compare(custom, a, c) > 0;
+static bool is_loop(struct kv_custom *custom, const struct call *call, struct kv_slice a,
+                    struct kv_slice b, struct kv_slice c) {
+  return call_compare(custom, call, a, b) <= 0 && call_compare(custom, call, b, c) <= 0 &&
+         call_compare(custom, call, a, c) > 0;
 }
 
-static void look_at_third(struct kv_custom *custom, struct kv_slice a, struct kv_slice b) {
+static void look_at_third(struct kv_custom *custom, const struct call *call, struct kv_slice a,
+                          struct kv_slice b) {
   struct kv_slice c = kv_slice_of(sample.bytes, sample.size);
   if (sample.custom == custom &&
-      (is_loop(custom, a, b, c) || is_loop(custom, b, a, c) || is_loop(custom, a, c, b) ||
-       is_loop(custom, b, c, a) || is_loop(custom, c, a, b) || is_loop(custom, c, b, a)))
+      (is_loop(custom, call, a, b, c) || is_loop(custom, call, b, a, c) ||
+       is_loop(custom, call, a, c, b) || is_loop(custom, call, b, c, a) ||
+       is_loop(custom, call, c, a, b) || is_loop(custom, call, c, b, a)))
     note_fault(custom, "goes round in a circle of three keys");
   if (a.size > SAMPLE_BYTES) return;
   sample.custom = custom;
@@ -346,29 +365,37 @@ static void look_at_third(struct kv_custom *custom, struct kv_slice a, struct kv
   if (a.size) memcpy(sample.bytes, a.data, a.size);
 }
 
-static void look_closer(struct kv_custom *custom, struct kv_slice a, struct kv_slice b, int order) {
+static void look_closer(struct kv_custom *custom, const struct call *call, struct kv_slice a,
+                        struct kv_slice b, int order) {
   if (__atomic_fetch_add(&sample.calls, 1, __ATOMIC_RELAXED) % SAMPLE_EVERY) return;
-  int turned = call_compare(custom, b, a);
+  int turned = call_compare(custom, call, b, a);
   if ((order > 0) != (turned < 0) || (order < 0) != (turned > 0))
     note_fault(custom, "says of two keys what it denies the other way round");
   if (__atomic_exchange_n(&sample.taken, true, __ATOMIC_ACQUIRE)) return;
-  look_at_third(custom, a, b);
+  look_at_third(custom, call, a, b);
   __atomic_store_n(&sample.taken, false, __ATOMIC_RELEASE);
 }
 #else
-static void look_closer(struct kv_custom *custom, struct kv_slice a, struct kv_slice b, int order) {
-  (void)custom, (void)a, (void)b, (void)order;
+static void look_closer(struct kv_custom *custom, const struct call *call, struct kv_slice a,
+                        struct kv_slice b, int order) {
+  (void)custom, (void)call, (void)a, (void)b, (void)order;
 }
 #endif
 
-/* No two keys are equal. */
-static int compare_distinct(struct kv_custom *custom, struct kv_slice a, struct kv_slice b) {
-  int order = call_compare(custom, a, b);
-  look_closer(custom, a, b, order);
-  if (order) return order;
-  order = kv_slice_compare(a, b);
+/* What the function calls equal. */
+static __attribute__((noinline)) int compare_equal(struct kv_custom *custom, struct kv_slice a,
+                                                   struct kv_slice b) {
+  int order = kv_slice_compare(a, b);
   if (order) note_fault(custom, "calls different keys equal");
   return order;
+}
+
+/* No two keys are equal. */
+static inline int compare_distinct(struct kv_custom *custom, const struct call *call,
+                                   struct kv_slice a, struct kv_slice b) {
+  int order = call_compare(custom, call, a, b);
+  look_closer(custom, call, a, b, order);
+  return order ? order : compare_equal(custom, a, b);
 }
 
 static int encode(const struct kv_encoder *self, struct kv_slice bytes, void *into, int room) {
@@ -400,6 +427,7 @@ void kv_custom_unlock(struct kv_custom *custom) {
 struct comparator {
   struct kv_comparator base; /* first: calls cast back */
   struct kv_custom *custom;
+  const struct call *call; /* of the search that this one is for; else NULL */
 };
 
 static struct kv_custom *custom_of(const struct kv_comparator *self) {
@@ -407,24 +435,50 @@ static struct kv_custom *custom_of(const struct kv_comparator *self) {
 }
 
 static int compare_keys(const struct kv_comparator *self, struct kv_slice a, struct kv_slice b) {
-  return compare_distinct(custom_of(self), a, b);
+  const struct comparator *comparator = (const struct comparator *)self;
+  return compare_distinct(comparator->custom, comparator->call, a, b);
 }
 
 static int compare_keys_down(const struct kv_comparator *self, struct kv_slice a,
                              struct kv_slice b) {
-  return compare_distinct(custom_of(self), b, a);
+  return compare_keys(self, b, a);
 }
 
 static int compare_content(const struct kv_comparator *self, struct kv_slice a, struct kv_slice b) {
   if (!a.size || !b.size || a.data[0] != b.data[0] || !kv_key_has_content(a.data[0]))
     return kv_slice_compare(a, b);
-  return compare_distinct(custom_of(self), kv_slice_of(a.data + 1, a.size - 1),
-                          kv_slice_of(b.data + 1, b.size - 1));
+  return compare_keys(self, kv_slice_of(a.data + 1, a.size - 1),
+                      kv_slice_of(b.data + 1, b.size - 1));
 }
 
 static int compare_content_down(const struct kv_comparator *self, struct kv_slice a,
                                 struct kv_slice b) {
   return compare_content(self, b, a);
+}
+
+/* What stands in the room of a search. */
+struct searching {
+  struct comparator comparator;
+  struct call call;
+};
+_Static_assert(sizeof(struct searching) <= sizeof((struct kv_search *)0)->room, "room for it");
+
+static struct searching *searching_of(struct kv_search *search) {
+  return (struct searching *)(void *)search->room;
+}
+
+static const struct kv_comparator *begin_search(const struct kv_comparator *self,
+                                                struct kv_search *search) {
+  struct searching *searching = searching_of(search);
+  searching->comparator = *(const struct comparator *)self;
+  searching->comparator.call = &searching->call;
+  begin_call(custom_of(self), &searching->call);
+  return &searching->comparator.base;
+}
+
+static void end_search(struct kv_search *search) {
+  const struct searching *searching = searching_of(search);
+  end_call(searching->comparator.custom, &searching->call);
 }
 
 static void comparator_free(struct kv_comparator *self) {
@@ -465,6 +519,10 @@ kv_status kv_custom_comparator(struct kv_custom *custom, enum kv_custom_view vie
     made->base.compare = descending ? compare_content_down : compare_content;
   else
     made->base.compare = descending ? compare_keys_down : compare_keys;
+  if (!custom->direct) {
+    made->base.begin = begin_search;
+    made->base.end = end_search;
+  }
   made->custom = kv_custom_ref(custom);
   *comparator = &made->base;
   return KV_OK;

@@ -34,7 +34,7 @@
 
 #include "code.h"
 
-enum { TAG_NULL = 0x10, TAG_NUMBER = 0x20, TAG_TEXT = 0x30, TAG_BLOB = 0x40 };
+enum { TAG_NULL = 0x10, TAG_NUMBER = 0x20, TAG_TEXT = KV_TAG_TEXT, TAG_BLOB = KV_TAG_BLOB };
 enum { MARK = 0x00, MARK_END = 0x01, MARK_ESCAPED = 0xff };
 
 #define SIGN_BIT ((uint64_t)1 << 63)
@@ -77,6 +77,17 @@ static void append_number(struct kv_buf *key, struct number number) {
   into[9] = (uint8_t)number.rest;
 }
 
+/* Eight bytes at a time. */
+static void invert(uint8_t *bytes, size_t size) {
+  for (; size >= 8; bytes += 8, size -= 8) {
+    uint64_t word;
+    memcpy(&word, bytes, sizeof word);
+    word = ~word;
+    memcpy(bytes, &word, sizeof word);
+  }
+  for (; size; bytes++, size--) *bytes = (uint8_t) ~*bytes;
+}
+
 static bool ends_with_key(struct kv_key_part part) {
   return part.last && !part.descending;
 }
@@ -100,9 +111,10 @@ static void append_bytes(struct kv_buf *key, struct kv_key_part part, struct kv_
 }
 
 static void append_end(struct kv_buf *key, struct kv_key_part part) {
-  if (ends_with_key(part)) return;
-  kv_buf_append_byte(key, MARK);
-  kv_buf_append_byte(key, MARK_END);
+  uint8_t *into = ends_with_key(part) ? NULL : kv_buf_extend(key, 2);
+  if (!into) return;
+  into[0] = MARK;
+  into[1] = MARK_END;
 }
 
 /* ---- Folding */
@@ -157,8 +169,11 @@ static void append_long_sort_key(struct kv_buf *key, struct kv_key_part part, st
   kv_buf_release(&room);
 }
 
+/* Made in the key itself where nothing is escaped. */
 static void append_sort_key(struct kv_buf *key, struct kv_key_part part, struct kv_slice bytes) {
-  uint8_t room[SORT_KEY_BYTES];
+  uint8_t escaping[SORT_KEY_BYTES], *room = escaping;
+  bool in_place = ends_with_key(part) && kv_buf_reserve(key, SORT_KEY_BYTES) == KV_OK;
+  if (in_place) room = key->data + key->size;
   int size = bytes.size > KV_KEY_BYTES_MAX
                  ? KV_KEY_BYTES_MAX + 1
                  : part.encoder->encode(part.encoder, bytes, room, SORT_KEY_BYTES);
@@ -168,6 +183,8 @@ static void append_sort_key(struct kv_buf *key, struct kv_key_part part, struct 
     append_too_much(key);
   else if (size > SORT_KEY_BYTES)
     append_long_sort_key(key, part, bytes, size);
+  else if (in_place)
+    key->size += (size_t)size;
   else
     append_bytes(key, part, kv_slice_of(room, (size_t)size));
 }
@@ -254,8 +271,7 @@ void kv_key_append(struct kv_buf *key, struct kv_key_part part, const struct kv_
       append_end(key, part);
       break;
   }
-  if (!part.descending) return;
-  for (size_t i = start; i < key->size; i++) key->data[i] ^= 0xff;
+  if (part.descending) invert(key->data + start, key->size - start);
 }
 
 /* A column being decoded: what is left of the key, and what inverts its bytes. */
@@ -444,10 +460,6 @@ bool kv_key_prefix_successor(struct kv_buf *key) {
   key->data[size - 1]++;
   key->size = size;
   return true;
-}
-
-bool kv_key_has_content(uint8_t type_byte) {
-  return type_byte == TAG_TEXT || type_byte == TAG_BLOB;
 }
 
 uint8_t kv_key_type_byte(kv_type type, bool descending) {

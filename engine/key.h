@@ -72,6 +72,9 @@ bool kv_key_prefix_successor(struct kv_buf *key);
 ** KV_INTEGER and KV_REAL share one. */
 uint8_t kv_key_type_byte(kv_type type, bool descending);
 /* Whether what follows this type byte, of a key of one ascending column, is a text's or blob's bytes. */
-bool kv_key_has_content(uint8_t type_byte);
+enum { KV_TAG_TEXT = 0x30, KV_TAG_BLOB = 0x40 };
+static inline bool kv_key_has_content(uint8_t type_byte) {
+  return type_byte == KV_TAG_TEXT || type_byte == KV_TAG_BLOB;
+}
 
 #endif

@@ -9,11 +9,11 @@
 /* ---- Runs */
 
 /* Whether all keys of the file are below the key; prefix is the key's. */
-static bool is_below(const struct kv_run *run, size_t file, struct kv_slice key, uint64_t prefix) {
+static bool is_below(const struct kv_run *run, const struct kv_comparator *by, size_t file,
+                     struct kv_slice key, uint64_t prefix) {
   uint64_t largest = run->fences[file].largest;
   if (largest != prefix) return largest < prefix;
-  return kv_key_compare(run->comparator, kv_buf_slice(&kv_sst_info(run->files[file])->largest),
-                        key) < 0;
+  return kv_key_compare(by, kv_buf_slice(&kv_sst_info(run->files[file])->largest), key) < 0;
 }
 
 static bool is_above(const struct kv_run *run, size_t file, struct kv_slice key, uint64_t prefix) {
@@ -26,13 +26,16 @@ static bool is_above(const struct kv_run *run, size_t file, struct kv_slice key,
 static size_t lower_bound(const struct kv_run *run, struct kv_slice key, uint64_t prefix) {
   size_t low = 0;
   size_t high = run->file_count;
+  struct kv_search search;
+  kv_search_begin(&search, run->comparator);
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (is_below(run, middle, key, prefix))
+    if (is_below(run, search.by, middle, key, prefix))
       low = middle + 1;
     else
       high = middle;
   }
+  kv_search_end(&search);
   return low;
 }
 
@@ -42,7 +45,8 @@ size_t kv_run_lower_bound(const struct kv_run *run, struct kv_slice key) {
 
 struct kv_sst *kv_run_find(const struct kv_run *run, struct kv_slice key) {
   uint64_t prefix = kv_key_prefix(run->comparator, key);
-  size_t at = run->file_count == 1 ? is_below(run, 0, key, prefix) : lower_bound(run, key, prefix);
+  size_t at = run->file_count == 1 ? is_below(run, run->comparator, 0, key, prefix)
+                                   : lower_bound(run, key, prefix);
   return at == run->file_count || is_above(run, at, key, prefix) ? NULL : run->files[at];
 }
 

@@ -122,6 +122,13 @@ static const struct kv_filter *filter_of(struct kv_sst *file) {
   return filter && filter->lines ? filter : NULL;
 }
 
+/* The file of a run that may have the key, or NULL. Where comparisons are calls of a function, a single file's
+** filter says sooner than its bounds that it has not. */
+static struct kv_sst *file_for(const struct kv_run *run, struct kv_slice key) {
+  bool filter_first = run->comparator && run->file_count == 1 && filter_of(run->files[0]);
+  return filter_first ? run->files[0] : kv_run_find(run, key);
+}
+
 /* Of the runs from lookup->run on; says how many. */
 static size_t ask_filters(const struct kv_view *view, const struct kv_lookup *lookup,
                           struct run_group *group) {
@@ -131,7 +138,7 @@ static size_t ask_filters(const struct kv_view *view, const struct kv_lookup *lo
   uint64_t hashes[RUN_GROUP];
   bool maybe[RUN_GROUP];
   for (size_t i = 0; i < count; i++) {
-    group->files[i] = kv_run_find(&view->runs[lookup->run + i], lookup->key);
+    group->files[i] = file_for(&view->runs[lookup->run + i], lookup->key);
     group->said[i] = UNASKED;
     const struct kv_filter *filter = filter_of(group->files[i]);
     if (!filter || (i == 0 && lookup->passed)) continue;
@@ -164,7 +171,7 @@ static void count_filters(const struct kv_view *view, const uint64_t *counts) {
 /* The only run that is left: its file asks the filter itself. */
 static kv_status read_last_run(const struct kv_view *view, struct kv_lookup *lookup,
                                enum kv_lookup_mode mode, struct kv_err *err) {
-  struct kv_sst *file = kv_run_find(&view->runs[lookup->run], lookup->key);
+  struct kv_sst *file = file_for(&view->runs[lookup->run], lookup->key);
   kv_status status = file ? read_file(file, lookup, mode, err) : KV_OK;
   if (!file || !is_settled(lookup, mode)) lookup->run++;
   return status;
@@ -204,7 +211,7 @@ static kv_status route(const struct kv_run *run, size_t number, struct kv_lookup
     lookup->table = NULL;
     if (number < lookup->run || is_settled(lookup, mode)) continue;
     lookup->run = number;
-    struct kv_sst *file = kv_run_find(run, lookup->key);
+    struct kv_sst *file = file_for(run, lookup->key);
     if (!file) continue;
     status = kv_sst_table(file, &lookup->table, err);
     ++*routed;

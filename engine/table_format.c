@@ -217,9 +217,13 @@ static uint32_t key_end(const struct kv_fences *fences, uint32_t block) {
   return kv_get_u32(fences->key_ends + (size_t)block * 4);
 }
 
-struct kv_slice kv_fences_key(const struct kv_fences *fences, uint32_t block) {
+static inline struct kv_slice key_of(const struct kv_fences *fences, uint32_t block) {
   uint32_t start = block ? key_end(fences, block - 1) : 0;
   return kv_slice_of(fences->keys + start, key_end(fences, block) - start);
+}
+
+struct kv_slice kv_fences_key(const struct kv_fences *fences, uint32_t block) {
+  return key_of(fences, block);
 }
 
 uint64_t kv_fences_offset(const struct kv_fences *fences, uint32_t block) {
@@ -301,14 +305,15 @@ void kv_fences_release(struct kv_fences *fences) {
 /* The same as kv_fences_find by the comparator alone. */
 static uint32_t find_ordered(const struct kv_fences *fences, struct kv_slice key, uint32_t from) {
   uint32_t low = from, high = fences->count;
+  struct kv_search search;
+  kv_search_begin(&search, fences->comparator);
   while (high - low > 1) {
     uint32_t middle = low + (high - low) / 2;
-    if (kv_key_compare(fences->comparator, kv_fences_key(fences, middle), key) > 0) {
-      high = middle;
-    } else {
-      low = middle;
-    }
+    bool above = kv_key_compare(search.by, key_of(fences, middle), key) > 0;
+    high = above ? middle : high;
+    low = above ? low : middle;
   }
+  kv_search_end(&search);
   return low;
 }
 

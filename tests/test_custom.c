@@ -96,6 +96,50 @@ START_TEST(modes_say_the_same) {
 }
 END_TEST
 
+/* The function knows nothing of searches: same copies, same faults; a context is taken once for all. */
+START_TEST(searches_compare_like_single_calls) {
+  for (int threads = KV_CUSTOM_ANY; threads <= KV_CUSTOM_ADAPTIVE; threads++)
+    for (int copies = 0; copies < 3; copies++)
+      for (int down = 0; down < 2; down++) {
+        opened = closed = 0;
+        struct kv_comparator *comparator = comparator_of(
+            &(struct kv_custom_config){.name = "search",
+                                       .compare = copies ? compare_and_spoil : compare_backwards,
+                                       .context = &inside,
+                                       .threads = (enum kv_custom_threads)threads,
+                                       .open = open_static,
+                                       .close = close_static,
+                                       .copies = copies,
+                                       .copy_bytes = copies == 2 ? 4 : 0},
+            KV_CUSTOM_KEYS, down);
+        int up = down ? -1 : 1;
+        for (int memory = 0; memory < 2; memory++) {
+          struct kv_search search;
+          kv_mem_fail_nth(!memory, 1);
+          kv_search_begin(&search, comparator);
+          ck_assert_int_eq(compare(search.by, "ab", "ba"), up);
+          ck_assert_int_eq(compare(search.by, "a long key", "another long key"), -up);
+          ck_assert_int_eq(compare(search.by, "ab", "ab"), 0);
+          kv_search_end(&search);
+          kv_mem_fail_nth(0, 0);
+          ck_assert_int_eq(compare(comparator, "ab", "ba"), up);
+        }
+        if (threads == KV_CUSTOM_EACH)
+          ck_assert_int_eq(opened, 2); /* without a seat, and with one */
+        kv_comparator_unref(comparator);
+        ck_assert_int_eq(closed, opened);
+      }
+}
+END_TEST
+
+START_TEST(searches_by_bytes_are_nothing_special) {
+  struct kv_search search;
+  kv_search_begin(&search, NULL);
+  ck_assert_ptr_null(search.by);
+  kv_search_end(&search);
+}
+END_TEST
+
 static int call_all_equal(void *context, const void *a, int a_size, const void *b, int b_size) {
   (void)context, (void)a, (void)a_size, (void)b, (void)b_size;
   return 0;
@@ -127,6 +171,11 @@ START_TEST(what_is_called_equal_is_a_fault_of_its_order) {
   compare(comparator, "a", "a");
   OK(kv_custom_check(before, comparator, &err));
   compare(comparator, "a", "b");
+  struct kv_search search;
+  kv_search_begin(&search, comparator);
+  ck_assert_int_eq(compare(search.by, "b", "a"), 1);
+  kv_search_end(&search);
+  ck_assert_uint_eq(kv_custom_faults(comparator), before + 2);
   ck_assert_int_eq(kv_custom_check(before, comparator, &err), KV_MISUSE);
   ck_assert_str_eq(err.text, "order equal is not one: its comparator calls different keys equal");
   OK(kv_custom_check(kv_custom_faults(comparator), comparator, &err));
@@ -134,7 +183,7 @@ START_TEST(what_is_called_equal_is_a_fault_of_its_order) {
   void *faults = NULL;
   ck_assert_int_eq(pthread_create(&thread, NULL, count_faults, comparator), 0);
   ck_assert_int_eq(pthread_join(thread, &faults), 0);
-  ck_assert_uint_eq(*(uint64_t *)faults, before + 1);
+  ck_assert_uint_eq(*(uint64_t *)faults, before + 2);
   struct kv_comparator *other =
       comparator_of(&(struct kv_custom_config){.name = "sound", .compare = compare_backwards},
                     KV_CUSTOM_KEYS, false);
@@ -430,6 +479,8 @@ int main(void) {
   Suite *suite = suite_create("custom");
   TCase *tests = tcase_create("custom");
   tcase_add_test(tests, modes_say_the_same);
+  tcase_add_test(tests, searches_compare_like_single_calls);
+  tcase_add_test(tests, searches_by_bytes_are_nothing_special);
   tcase_add_test(tests, what_is_called_equal_is_told_apart_by_its_bytes);
   tcase_add_test(tests, what_is_called_equal_is_a_fault_of_its_order);
   tcase_add_test(tests, only_texts_and_blobs_have_content);
