@@ -26,8 +26,7 @@
 #define RESTART_INTERVAL 16
 #define REGION_BYTES 512 /* a region that has so many ends, so that few lines are walked */
 #define REGION_SHARE 16  /* ... and at least so many times what its end costs in shared bytes */
-#define INDEX_TAGGED \
-  0x80000000u /* in the tail's slot count; without: an index of older files, passed over */
+#define INDEX_TAGGED 0x80000000u /* in the tail's slot count; without: an old index, passed over */
 #define SLOT_BYTES 2
 #define SLOT_EMPTY 0xffff
 #define SLOTS_TRIED_MAX 64
@@ -639,8 +638,8 @@ kv_status kv_block_search_end(struct kv_block_search *search, enum kv_block_answ
                               struct kv_slice *value, struct kv_err *err) {
   if (search->placed)
     return kv_block_get_at(&search->block, search->key, search->offset, answer, value, err);
-  struct found found = {.answer = KV_BLOCK_NONE};
   kv_status status = KV_OK;
+  struct found found = {.answer = KV_BLOCK_NONE};
   if (search->low < search->high)
     status = get_in_region(&search->block, search->low, search->key, &found, err);
   if (!status && search->hinted && found.answer == KV_BLOCK_NONE)
@@ -682,6 +681,7 @@ static kv_status cursor_step(struct kv_block_cursor *cursor, struct kv_err *err)
   cursor->deleted = entry.kind == ENTRY_TOMBSTONE;
   cursor->apart = entry.kind == ENTRY_APART;
   cursor->offset = cursor->next_offset;
+  cursor->shared = (size_t)entry.shared;
   cursor->next_offset = entry.next;
   cursor->region_entries++;
   if (entry.next > restart_end(&cursor->block, cursor->restart) ||
@@ -775,4 +775,26 @@ kv_status kv_block_cursor_prev(struct kv_block_cursor *cursor, struct kv_err *er
   }
   kv_status status = cursor_to_restart(cursor, restart, err);
   return status ? status : cursor_to_end(cursor, end, err);
+}
+
+/* Whether `shared` is all that two keys have in common at the front, of which it is a part. */
+static bool shares_all(struct kv_slice before, struct kv_slice key, size_t shared) {
+  return shared == before.size || shared == key.size || before.data[shared] != key.data[shared];
+}
+
+/* Whether the index leads to a region, or leaves it to a search. */
+static bool index_leads_to(const struct kv_block *block, uint64_t hash, uint32_t region) {
+  struct kv_block_probe probe = begin_probe(block, hash);
+  enum hint hint = HINT_REGION;
+  uint32_t restart = UINT32_MAX;
+  while (hint == HINT_REGION && restart != region)
+    if (next_hint(block, hash, &probe, &hint, &restart, NULL)) return false;
+  return hint != HINT_NONE;
+}
+
+bool kv_block_cursor_leads_here(const struct kv_block_cursor *cursor, struct kv_slice before,
+                                uint64_t hash) {
+  bool first = cursor->region_entries == 1;
+  if (!first && !shares_all(before, kv_buf_slice(&cursor->key), cursor->shared)) return false;
+  return index_leads_to(&cursor->block, hash, cursor->restart);
 }

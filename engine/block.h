@@ -119,6 +119,7 @@ struct kv_block_cursor {
   bool apart; /* the value is a reference, a sound one (apart.h) */
   bool valid;
   size_t offset; /* of the current entry */
+  size_t shared; /* bytes of its key that are said to be those of the key before */
   size_t next_offset;
   uint32_t restart;        /* the restart region the current entry is in */
   uint32_t region_entries; /* of them, up to the current one */
@@ -134,5 +135,9 @@ kv_status kv_block_cursor_first(struct kv_block_cursor *cursor, struct kv_err *e
 kv_status kv_block_cursor_last(struct kv_block_cursor *cursor, struct kv_err *err);
 kv_status kv_block_cursor_next(struct kv_block_cursor *cursor, struct kv_err *err);
 kv_status kv_block_cursor_prev(struct kv_block_cursor *cursor, struct kv_err *err);
+/* Whether a lookup of the current key, which has the hash, comes to this entry, in a block whose keys ascend
+** and whose entries the cursor has walked from the first on; `before` is the key before this one. */
+bool kv_block_cursor_leads_here(const struct kv_block_cursor *cursor, struct kv_slice before,
+                                uint64_t hash);
 
 #endif

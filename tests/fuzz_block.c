@@ -177,8 +177,11 @@ static void run_built(struct fuzz *in) {
 
 /* ---- Any bytes */
 
-/* Walks forward, keeping what is seen; false after an error. */
-static bool walk(const struct kv_block *block, struct entries *entries) {
+/* Walks forward, keeping what is seen; false after an error. *sound when keys ascend and each entry is what a
+** lookup comes to. */
+static bool walk(const struct kv_block *block, struct entries *entries, bool *sound) {
+  struct kv_slice before = {0};
+  *sound = true;
   struct kv_block_cursor cursor;
   kv_block_cursor_init(&cursor);
   kv_block_cursor_set(&cursor, block);
@@ -186,6 +189,10 @@ static bool walk(const struct kv_block *block, struct entries *entries) {
   while (!status && cursor.valid && entries->count < ENTRIES_MAX) {
     entries_add(entries, kv_buf_slice(&cursor.key), cursor.value, cursor.deleted);
     entries->items[entries->count - 1].apart = cursor.apart;
+    struct kv_slice key = key_at(entries, entries->count - 1);
+    *sound &= entries->count == 1 || kv_slice_compare(before, key) < 0;
+    *sound &= kv_block_cursor_leads_here(&cursor, before, kv_hash_key(key));
+    before = key;
     status = kv_block_cursor_next(&cursor, NULL);
   }
   ck_assert(status == KV_OK || status == KV_CORRUPT);
@@ -255,7 +262,8 @@ static void run_bytes(struct fuzz *in) {
   if (kv_block_init(&block, bytes, NULL)) return;
   (void)!kv_block_check_index(&block, NULL);
   if (kv_block_wants_index(&block)) expect_index(&block);
-  bool whole = walk(&block, &entries);
+  bool sound, whole = walk(&block, &entries, &sound);
+  for (size_t i = 0; whole && sound && i < entries.count; i++) expect_get(&block, &entries, i);
   expect_short_walk(&block, false);
   expect_short_walk(&block, true);
   look_up(&block, probe);
