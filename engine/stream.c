@@ -78,16 +78,6 @@ kv_status kv_stream_writer_finish(struct kv_stream_writer *writer, struct kv_err
 
 /* ---- Reading in pieces */
 
-void kv_stream_reader_init(struct kv_stream_reader *reader, struct kv_stream_source source,
-                           uint64_t seed) {
-  reader->source = source;
-  kv_reader_init(&reader->piece, kv_slice_of(NULL, 0));
-  reader->unhashed = NULL;
-  reader->seed = seed;
-  reader->hashing = false;
-  reader->status = KV_OK;
-}
-
 /* What was read of the piece and is in no hash yet. */
 static struct kv_slice unhashed(const struct kv_stream_reader *reader) {
   return kv_slice_of(reader->unhashed, (size_t)(reader->piece.pos - reader->unhashed));
@@ -112,9 +102,18 @@ static bool next_piece(struct kv_stream_reader *reader) {
   return piece.size > 0;
 }
 
+void kv_stream_reader_init(struct kv_stream_reader *reader, struct kv_stream_source source,
+                           uint64_t seed) {
+  reader->source = source;
+  reader->seed = seed;
+  reader->hashing = false;
+  reader->status = KV_OK;
+  (void)next_piece(reader);
+}
+
 /* Copies as many bytes as the message has, or passes over them (NULL); gives how many. `hashed`: they are
 ** part of what the checksum covers. */
-static size_t read_bytes(struct kv_stream_reader *reader, uint8_t *into, size_t size, bool hashed) {
+static size_t read_split(struct kv_stream_reader *reader, uint8_t *into, size_t size, bool hashed) {
   size_t done = 0;
   while (done < size) {
     size_t left = kv_reader_left(&reader->piece);
@@ -127,6 +126,15 @@ static size_t read_bytes(struct kv_stream_reader *reader, uint8_t *into, size_t 
     if (!next_piece(reader)) break;
   }
   return done;
+}
+
+/* The same. Mostly the piece has them all. */
+static inline size_t read_bytes(struct kv_stream_reader *reader, uint8_t *into, size_t size,
+                                bool hashed) {
+  if (kv_reader_left(&reader->piece) < size || !size) return read_split(reader, into, size, hashed);
+  const uint8_t *from = kv_reader_take(&reader->piece, size);
+  if (into) memcpy(into, from, size);
+  return size;
 }
 
 /* Whether there were as many. */

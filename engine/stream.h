@@ -71,6 +71,7 @@ struct kv_stream_reader {
   kv_status status;
   struct kv_err err;
 };
+/* Asks for the first piece. */
 void kv_stream_reader_init(struct kv_stream_reader *reader, struct kv_stream_source source,
                            uint64_t seed);
 uint8_t kv_stream_u8(struct kv_stream_reader *reader);
