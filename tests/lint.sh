@@ -174,6 +174,12 @@ documents() {
   grep -nE '\b(ARCHITECTURE|VTAB-FACTS|SYLLABUS|RELIABILITY)\b' engine/* ext/* tests/*.[ch] ./*.md
 }
 
+# Reads have one shape (ext/README.md): the engine is asked for keys in these files alone.
+read_calls() {
+  grep -nE '\bkv_(get|get_head|exists|may_exist|multi_get(_many|_heads|_into)?|(exists|may_exist)_many(_resume)?|scan_open)\(' ext/*.c |
+    grep -vE '^ext/(api|api_probe|check_table|cursor|functions|spellings|update|walk)\.c:'
+}
+
 leftovers() {
   grep -nE 'TODO|FIXME|#if 0' engine/*.[ch] ext/*.[ch] tests/*.[ch]
 }
@@ -186,6 +192,7 @@ report "symbols that leak out of the extension" < <(exported_symbols)
 report "memory taken past mem.c or SQLite" < <(allocation)
 report "files too long or too wide" < <(sizes)
 report "unfinished work" < <(leftovers)
+report "reads of another shape" < <(read_calls)
 report "documents that are not here" < <(documents)
 report "paths of one machine" < <(machine_paths)
 report "shellcheck" < <(scripts)
