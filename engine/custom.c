@@ -4,14 +4,16 @@
 ** in the thread's list of seats, which one pointer a thread leads to (env.h), and made when it is first
 ** needed. A seat goes with its thread; its context is closed earlier when the order ends. A search takes seat
 ** and turn once for all its calls. No comparison can fail for want of memory: without a seat a context is
-** opened for the call or search, and an order that copies keys has *spare* room for the two longest keys, made with it, which is used when there is no other.
+** opened for the call or search, and an order that copies keys has *spare* room for the two longest keys,
+** made with it, which is used when there is no other.
 **
 ** A comparison cannot fail, so a fault is noted for its order, and whoever has made the comparison asks
 ** afterwards. Builds for tests ask the function again for some pairs, the other way round and with a third
 ** key.
 **
-** Locks: `turn` is held during a call or search that is serialised, `spare_turn` during one that uses the spare room,
-** `lock` for work on the list of seats. In this order; none is waited for while `lock` is held. */
+** Locks: `turn` is held during a call or search that is serialised, `spare_turn` during one that uses the
+** spare room, `lock` for work on the list of seats. In this order; none is waited for while `lock` is held.
+** */
 #include "custom.h"
 
 #include <string.h>

@@ -38,6 +38,11 @@ kv_status kv_env_open(struct kv_env *env, const char *path, struct kv_read_file 
   return env->ops->open(env, path, file, size, err);
 }
 
+void kv_env_expect(struct kv_env *env, struct kv_read_file *file, const struct kv_range *ranges,
+                   size_t n) {
+  if (env->ops->expect) env->ops->expect(file, ranges, n);
+}
+
 kv_status kv_env_read(struct kv_env *env, struct kv_read_file *file, const struct kv_range *ranges,
                       size_t n, struct kv_err *err) {
   return env->ops->read(file, ranges, n, err);

@@ -52,8 +52,11 @@ struct kv_env_ops {
   /* Regular files only, links are not followed; *size in bytes. */
   kv_status (*open)(struct kv_env *env, const char *path, struct kv_read_file **file,
                     uint64_t *size, struct kv_err *err);
+  /* A hint: these ranges will be read soon, in pieces. Sorted, as in `read`; `into` is not looked at.
+  ** Optional, never waits. */
+  void (*expect)(struct kv_read_file *file, const struct kv_range *ranges, size_t n);
   /* Fills every range completely or fails (a short file is KV_CORRUPT). Ranges are sorted by offset and
-  ** do not overlap: an implementation may give hints and merge. */
+  ** do not overlap: an implementation may merge. */
   kv_status (*read)(struct kv_read_file *file, const struct kv_range *ranges, size_t n,
                     struct kv_err *err);
   void (*close_read)(struct kv_read_file *file);
@@ -104,6 +107,8 @@ kv_status kv_env_sync(struct kv_env *env, struct kv_write_file *file, struct kv_
 void kv_env_close_write(struct kv_env *env, struct kv_write_file *file);
 kv_status kv_env_open(struct kv_env *env, const char *path, struct kv_read_file **file,
                       uint64_t *size, struct kv_err *err);
+void kv_env_expect(struct kv_env *env, struct kv_read_file *file, const struct kv_range *ranges,
+                   size_t n);
 kv_status kv_env_read(struct kv_env *env, struct kv_read_file *file, const struct kv_range *ranges,
                       size_t n, struct kv_err *err);
 void kv_env_close_read(struct kv_env *env, struct kv_read_file *file);

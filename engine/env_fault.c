@@ -174,6 +174,11 @@ static void flip_bit(struct kv_range range, uint64_t call) {
   if (range.size) range.into[bit / 8 % range.size] ^= (uint8_t)(1u << bit % 8);
 }
 
+static void fault_expect(struct kv_read_file *file, const struct kv_range *ranges, size_t n) {
+  const struct fault_reader *reader = reader_of(file);
+  kv_env_expect(reader->env->below, reader->below, ranges, n);
+}
+
 static kv_status fault_read(struct kv_read_file *file, const struct kv_range *ranges, size_t n,
                             struct kv_err *err) {
   struct fault_reader *reader = reader_of(file);
@@ -288,6 +293,7 @@ kv_status kv_env_fault_new(struct kv_env *base, struct kv_env **env, struct kv_e
       .sync = fault_sync,
       .close_write = fault_close_write,
       .open = fault_open,
+      .expect = fault_expect,
       .read = fault_read,
       .close_read = fault_close_read,
       .lock = fault_lock,

@@ -299,12 +299,10 @@ static size_t neighbours(const struct kv_range *ranges, size_t n, size_t *bytes)
   return count;
 }
 
-/* Lets the kernel start on every group before the first is waited for; a hint, so failure is
-** nothing. */
-static void hint(const struct posix_file *file, const struct kv_range *ranges, size_t n) {
-  size_t bytes;
-  size_t count = neighbours(ranges, n, &bytes);
-  if (count == n) return;
+/* Lets the kernel start on every group before the first is waited for. */
+static void posix_expect(struct kv_read_file *handle, const struct kv_range *ranges, size_t n) {
+  const struct posix_file *file = reading(handle);
+  size_t bytes, count;
   for (size_t i = 0; i < n; i += count) {
     count = neighbours(ranges + i, n - i, &bytes);
     (void)posix_fadvise(file->fd, (off_t)ranges[i].offset, (off_t)bytes, POSIX_FADV_WILLNEED);
@@ -362,7 +360,6 @@ static kv_status posix_read(struct kv_read_file *handle, const struct kv_range *
       return ends_early(file, &ranges[i], err);
     }
   }
-  if (n > 1) hint(file, ranges, n);
   while (n) {
     size_t bytes;
     size_t count = neighbours(ranges, n, &bytes);
@@ -534,6 +531,7 @@ struct kv_env *kv_env_posix(void) {
       .sync = posix_sync,
       .close_write = posix_close_write,
       .open = posix_open,
+      .expect = posix_expect,
       .read = posix_read,
       .close_read = posix_close_read,
       .lock = posix_lock,

@@ -200,8 +200,8 @@ static void end_reading(struct kv_open_file *file) {
   kv_mutex_unlock(files->lock);
 }
 
-kv_status kv_open_file_read(struct kv_open_file *file, const struct kv_range *ranges, size_t n,
-                            struct kv_err *err) {
+kv_status kv_open_file_read_ahead(struct kv_open_file *file, const struct kv_range *ranges,
+                                  size_t n, size_t ahead, struct kv_err *err) {
   if (!read_if_open(file)) {
     struct kv_read_file *handle = NULL;
     kv_status status = open_handle(file, &handle, err);
@@ -209,9 +209,15 @@ kv_status kv_open_file_read(struct kv_open_file *file, const struct kv_range *ra
     adopt(file, handle);
   }
   /* The handle stays as long as there are readers. */
+  if (ahead > n) kv_env_expect(file->env, file->handle, ranges, ahead);
   kv_status status = kv_env_read(file->env, file->handle, ranges, n, err);
   end_reading(file);
   return status;
+}
+
+kv_status kv_open_file_read(struct kv_open_file *file, const struct kv_range *ranges, size_t n,
+                            struct kv_err *err) {
+  return kv_open_file_read_ahead(file, ranges, n, 0, err);
 }
 
 void kv_open_file_free(struct kv_open_file *file) {

@@ -38,6 +38,9 @@ typedef kv_status (*kv_open_check_fn)(const void *context, struct kv_env *env,
 kv_status kv_open_file_new(struct kv_open_files *files, struct kv_env *env, const char *path,
                            kv_open_check_fn check, const void *context, struct kv_open_file **file,
                            struct kv_err *err);
+/* kv_env_expect of the first `ahead` ranges, when that is more than n, then kv_env_read of n. */
+kv_status kv_open_file_read_ahead(struct kv_open_file *file, const struct kv_range *ranges,
+                                  size_t n, size_t ahead, struct kv_err *err);
 /* kv_env_read. */
 kv_status kv_open_file_read(struct kv_open_file *file, const struct kv_range *ranges, size_t n,
                             struct kv_err *err);

@@ -122,8 +122,8 @@ static const struct kv_filter *filter_of(struct kv_sst *file) {
   return filter && filter->lines ? filter : NULL;
 }
 
-/* The file of a run that may have the key, or NULL. Where comparisons are calls of a function, a single file's
-** filter says sooner than its bounds that it has not. */
+/* The file of a run that may have the key, or NULL. Where comparisons are calls of a function, a single
+** file's filter says sooner than its bounds that it has not. */
 static struct kv_sst *file_for(const struct kv_run *run, struct kv_slice key) {
   bool filter_first = run->comparator && run->file_count == 1 && filter_of(run->files[0]);
   return filter_first ? run->files[0] : kv_run_find(run, key);

@@ -1,9 +1,9 @@
 /* The batched lookup in the table files of one run: one pass over their filters for all keys, what they let
-** through sorted by data block, so that a block's keys stand together, then rounds of blocks: cache, one
-** grouped read a file for the blocks that miss, lookups; those in blocks that were there take their steps in
-** turn, OVERLAP at a time, so that their loads overlap. A round's misses are bounded by ROUND_BYTES of
-** stored bytes, so that a list of any length needs bounded memory beside the values it pins. Thread rule:
-** any thread. */
+** through sorted by data block, so that a block's keys stand together, then rounds of blocks: cache, reads of
+** the blocks that miss, lookups; those in blocks that were there take their steps in turn, OVERLAP at a time,
+** so that their loads overlap. What a round has asked the disk for is bounded by ROUND_BYTES of stored bytes,
+** what is read of it at a time by PIECE_BYTES, so that a list of any length needs bounded memory beside the
+** values it pins. Thread rule: any thread. */
 #include <string.h>
 
 #include "hash.h"
@@ -11,6 +11,7 @@
 #include "table_read_inside.h"
 
 #define ROUND_BYTES ((size_t)8 << 20)
+#define PIECE_BYTES ((size_t)128 << 10)
 #define LOOKUP_GROUP 64
 #define OVERLAP 32
 #define SMALL_BYTES 16384 /* of work arrays that need no memory of their own */
@@ -258,23 +259,46 @@ static size_t next_missing(const struct multi *multi, size_t first, size_t end) 
   return first;
 }
 
-/* Reads the missing blocks of a round, a file's together. */
-static kv_status read_missing(struct multi *multi, size_t first, size_t end, size_t missing,
-                              struct kv_err *err) {
+/* The missing blocks of a round, which are its ranges. A file's are announced together, then read in pieces,
+** each when its first block is needed: the next ones come from the disk while these are unpacked. */
+struct reading {
+  size_t next;     /* that has been read and is to be adopted */
+  size_t end;      /* of those that have been read */
+  size_t file_end; /* of those of this file */
+};
+
+/* How many missing blocks there are from `group` on, which is one, in the same file. */
+static size_t missing_in_file(const struct multi *multi, size_t group, size_t end) {
+  const struct kv_table *table = multi->groups[group].table;
+  size_t count = 0;
+  for (; group < end && multi->groups[group].table == table; count++)
+    group = next_missing(multi, group + 1, end);
+  return count;
+}
+
+/* How many of n ranges are a piece. */
+static size_t piece_of(const struct kv_range *ranges, size_t n) {
+  size_t count = 0, bytes = 0;
+  while (count < n && bytes < PIECE_BYTES) bytes += ranges[count++].size;
+  return count;
+}
+
+/* Reads the next piece, whose first block is that of `group`. */
+static kv_status read_piece(struct multi *multi, struct reading *reading, size_t group, size_t end,
+                            struct kv_err *err) {
+  bool new_file = reading->end == reading->file_end;
+  if (new_file) reading->file_end += missing_in_file(multi, group, end);
+  struct kv_range *ranges = multi->ranges + reading->end;
+  size_t left = reading->file_end - reading->end, n = piece_of(ranges, left);
   kv_status status = KV_OK;
-  for (size_t i = 0; i < missing && !status; i++) {
-    multi->ranges[i].into = kv_alloc(multi->ranges[i].size, 1);
-    if (!multi->ranges[i].into) status = kv_fail_nomem(err);
+  for (size_t i = 0; i < n && !status; i++) {
+    ranges[i].into = kv_alloc(ranges[i].size, 1);
+    if (!ranges[i].into) status = kv_fail_nomem(err);
   }
-  struct kv_range *range = multi->ranges;
-  size_t at = next_missing(multi, first, end);
-  while (at < end && !status) {
-    const struct kv_table *table = multi->groups[at].table;
-    size_t n = 0;
-    for (; at < end && multi->groups[at].table == table; at = next_missing(multi, at + 1, end)) n++;
-    status = kv_open_file_read(table->file, range, n, err);
-    range += n;
-  }
+  if (!status)
+    status = kv_open_file_read_ahead(multi->groups[group].table->file, ranges, n,
+                                     new_file ? left : 0, err);
+  reading->end += n;
   return status;
 }
 
@@ -375,8 +399,8 @@ static void mark_missed(const struct multi *multi, const struct group *group) {
 static kv_status run_round(struct multi *multi, size_t first, size_t end, size_t missing,
                            struct kv_err *err) {
   bool reads = multi->mode != KV_LOOKUP_CACHED;
-  kv_status status = reads ? read_missing(multi, first, end, missing, err) : KV_OK;
-  size_t next = 0;
+  struct reading reading = {0};
+  kv_status status = KV_OK;
   for (size_t i = first, stop; i < end; i = stop) {
     struct group *group = &multi->groups[i];
     stop = i + 1;
@@ -385,7 +409,8 @@ static kv_status run_round(struct multi *multi, size_t first, size_t end, size_t
     } else {
       mark_missed(multi, group);
       if (!reads) continue;
-      if (!status) status = adopt(group, &multi->ranges[next++], err);
+      if (!status && reading.next == reading.end) status = read_piece(multi, &reading, i, end, err);
+      if (!status) status = adopt(group, &multi->ranges[reading.next++], err);
     }
     if (!status) status = look_up(multi, i, stop, err);
     for (size_t j = i; j < stop; j++) kv_cache_unpin(multi->groups[j].entry);

@@ -112,9 +112,9 @@ struct colfam_order {
   ** close is called below a lock of the order: it must not use a table of it. */
   void *(*open)(void *context);
   void (*close)(void *thread_context);
-  /* compare always gets copies, which it may write to: above 0, in buffers of so many bytes that are used again (64
-  ** is a good size), and longer keys in memory of their own; below 0 all keys in memory of their own; 0: no
-  ** copies. */
+  /* compare always gets copies, which it may write to: above 0, in buffers of so many bytes that are used
+  ** again (64 is a good size), and longer keys in memory of their own; below 0 all keys in memory of their
+  ** own; 0: no copies. */
   int copy_bytes;
   void (*destroy)(void *context); /* when the order has been unregistered; NULL is allowed */
 };

@@ -162,6 +162,12 @@ static kv_status record_read(struct kv_read_file *file, const struct kv_range *r
   return kv_env_read(recorded_below, file, ranges, n, err);
 }
 
+static void record_expect(struct kv_read_file *file, const struct kv_range *ranges, size_t n) {
+  recorded.hints++;
+  recorded.expected += n;
+  kv_env_expect(recorded_below, file, ranges, n);
+}
+
 static void record_close_read(struct kv_read_file *file) {
   kv_env_close_read(recorded_below, file);
 }
@@ -215,6 +221,7 @@ static const struct kv_env_ops recorder_ops = {
     .sync = record_sync,
     .close_write = record_close_write,
     .open = record_open,
+    .expect = record_expect,
     .read = record_read,
     .close_read = record_close_read,
     .lock = record_lock,

@@ -65,8 +65,10 @@ uint64_t stage_stat(const struct stage *stage, enum kv_stat stat);
 /* Files in the directory. */
 size_t stage_files(struct stage *stage);
 
-/* What grouped reads asked for since the last recorder_reset: calls, ranges, their bytes. */
+/* What grouped reads asked for since it was set to 0: calls, ranges, their bytes; what was announced. */
 struct recorder {
+  size_t hints;
+  size_t expected; /* ranges */
   size_t calls;
   size_t ranges;
   uint64_t bytes;

@@ -1,5 +1,7 @@
-/* How many calls of the system a group of reads takes: near ranges share one, what lies between them is read
-** too; ranges far apart do not. The program has its own preadv in front of the library's, and counts. */
+/* How many calls of the system a group of reads, or of hints, takes: near ranges share one, what lies between
+** them is read too; ranges far apart do not. The program has its own preadv and posix_fadvise in front of the
+** library's, and counts. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -12,11 +14,19 @@
 enum { BYTES = 1 << 20, NEAR = 8192, GROUP = 16 };
 
 static uint8_t content[BYTES], got[BYTES];
-static int calls;
+static int calls, hints;
+static off_t hinted;
 
 ssize_t preadv(int fd, const struct iovec *parts, int count, off_t offset) {
   calls++;
   return syscall(SYS_preadv, fd, parts, (long)count, (long)offset, 0L);
+}
+
+int posix_fadvise(int fd, off_t offset, off_t size, int advice) {
+  (void)fd, (void)offset;
+  hints += advice == POSIX_FADV_WILLNEED;
+  hinted += size;
+  return 0;
 }
 
 static struct kv_read_file *open_content(void) {
@@ -62,10 +72,34 @@ START_TEST(near_ranges_share_a_call) {
 }
 END_TEST
 
+/* n ranges of 1,000 bytes, announced; gives the hints that this took. */
+static int hints_for(struct kv_read_file *file, size_t n, size_t gap) {
+  struct kv_range ranges[64];
+  for (size_t i = 0; i < n; i++) ranges[i] = (struct kv_range){i * (1000 + gap), 1000, NULL};
+  calls = hints = 0;
+  hinted = 0;
+  kv_env_expect(kv_env_posix(), file, ranges, n);
+  ck_assert_int_eq(calls, 0);
+  return hints;
+}
+
+START_TEST(near_ranges_share_a_hint) {
+  struct kv_read_file *file = open_content();
+  ck_assert_int_eq(hints_for(file, 1, 0), 1);
+  ck_assert_int_eq(hints_for(file, GROUP, NEAR), 1);
+  ck_assert_int_eq(hinted, GROUP * 1000 + (GROUP - 1) * NEAR);
+  ck_assert_int_eq(hints_for(file, GROUP, NEAR + 1), GROUP);
+  ck_assert_int_eq(hinted, GROUP * 1000);
+  ck_assert_int_eq(hints_for(file, 0, 0), 0);
+  kv_env_close_read(kv_env_posix(), file);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("env_reads");
   TCase *tests = tcase_create("posix");
   tcase_add_test(tests, near_ranges_share_a_call);
+  tcase_add_test(tests, near_ranges_share_a_hint);
   suite_add_tcase(suite, tests);
   return harness_run(suite);
 }

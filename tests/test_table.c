@@ -568,19 +568,42 @@ START_TEST(absent_keys_are_stopped_by_the_filter) {
 }
 END_TEST
 
-/* The kept memory of a long list is that of one round, beside the pinned values. */
+/* Of a long list so many blocks are asked for ahead, and only one is in hand that is not needed yet. */
 START_TEST(multi_get_reads_in_bounded_rounds) {
   struct rows rows = {0};
   rows_numbered(&rows, 0, 1, 10, 3 << 20);
   stage.config.compression_level = 0;
   stage_make(&stage, &rows);
-  recorder()->calls = 0;
-  recorder()->largest_call = 0;
+  *recorder() = (struct recorder){0};
   expect_multi_get(&rows, &rows);
-  ck_assert_uint_eq(recorder()->calls, 4);
+  ck_assert_uint_eq(recorder()->calls, 10);
+  ck_assert_uint_eq(recorder()->hints, 3); /* the last round has one block */
+  ck_assert_uint_eq(recorder()->expected, 9);
   ck_assert_uint_eq(stage_stat(&stage, KV_STAT_CACHE_MISSES), 10);
   ck_assert_uint_eq(stage_stat(&stage, KV_STAT_CACHE_HITS), 0);
-  ck_assert_uint_le(recorder()->largest_call, (9 << 20) + 4096);
+  ck_assert_uint_le(recorder()->largest_call, (3 << 20) + 4096);
+  rows_release(&rows);
+}
+END_TEST
+
+/* A round is announced at once, and read in pieces of 128 KiB as it is needed. */
+START_TEST(multi_get_reads_in_pieces) {
+  struct rows rows = {0};
+  rows_numbered(&rows, 0, 1, 10000, 100);
+  stage.config.compression_level = 0;
+  stage_make(&stage, &rows);
+  *recorder() = (struct recorder){0};
+  expect_multi_get(&rows, &rows);
+  size_t blocks = stage_stat(&stage, KV_STAT_MULTI_GET_BLOCKS);
+  ck_assert_uint_eq(recorder()->hints, 1);
+  ck_assert_uint_eq(recorder()->expected, blocks);
+  ck_assert_uint_eq(recorder()->ranges, blocks);
+  ck_assert_uint_ge(recorder()->calls, recorder()->bytes / ((128 << 10) + 4096));
+  ck_assert_uint_le(recorder()->calls, recorder()->bytes / (128 << 10) + 1);
+  ck_assert_uint_le(recorder()->largest_call, (128 << 10) + 4096);
+  *recorder() = (struct recorder){0};
+  expect_multi_get(&rows, &rows);
+  ck_assert_uint_eq(recorder()->hints + recorder()->calls, 0);
   rows_release(&rows);
 }
 END_TEST
@@ -724,6 +747,7 @@ int main(void) {
   tcase_add_test(tests, multi_get_reads_only_what_is_not_cached);
   tcase_add_test(tests, absent_keys_are_stopped_by_the_filter);
   tcase_add_test(tests, multi_get_reads_in_bounded_rounds);
+  tcase_add_test(tests, multi_get_reads_in_pieces);
   tcase_add_test(tests, multi_get_of_70000_keys);
   tcase_add_test(tests, open_reads_only_the_tail);
   tcase_add_test(tests, get_reads_one_block_once);
