@@ -72,7 +72,7 @@ enum kv_lookup_mode {
   KV_LOOKUP_CACHED, /* the same, and no block is read: NONE with `missed` where one would have to be */
 };
 /* Looks n keys up in their tables, of one run or of values; the lookups are in any order. One
-** pass over the filters for all, grouping by block, one grouped read for a file's missing blocks, in-block
+** pass over the filters for all, grouping by block, a file's missing blocks read in pieces, in-block
 ** lookups. On failure no pins are left. */
 kv_status kv_table_multi_get(struct kv_lookup *lookups, size_t n, enum kv_lookup_mode mode,
                              struct kv_err *err);

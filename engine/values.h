@@ -18,7 +18,7 @@ struct kv_value_ask {
   struct kv_slice value;
   struct kv_cache_entry *pin; /* out: to be unpinned by the caller */
 };
-/* Missing blocks of a file in one grouped read. On failure no pins are left. */
+/* Missing blocks of a file are read in pieces. On failure no pins are left. */
 kv_status kv_values_get_many(const struct kv_layout *layout, struct kv_value_ask *asks, size_t n,
                              struct kv_err *err);
 
