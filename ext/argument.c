@@ -3,14 +3,22 @@
 
 #include "row.h"
 
+static bool widens(enum colfam_affinity affinity, sqlite3_value *value) {
+  int type = sqlite3_value_type(value);
+  return (type == SQLITE_INTEGER || type == SQLITE_FLOAT) && affinity < COLFAM_AFF_NUMERIC;
+}
+
+bool colfam_argument_widens(const struct colfam_schema *schema, int position,
+                            sqlite3_value *value) {
+  return widens(colfam_schema_key_affinity(schema, position), value);
+}
+
 int colfam_argument_read(const struct colfam_schema *schema, int position, sqlite3_value *value,
                          struct colfam_argument *argument) {
   enum colfam_affinity affinity = colfam_schema_key_affinity(schema, position);
-  int type = sqlite3_value_type(value);
-  bool number = type == SQLITE_INTEGER || type == SQLITE_FLOAT;
   *argument = (struct colfam_argument){.affinity = affinity,
                                        .part = colfam_schema_key_part(schema, position),
-                                       .widens = number && affinity < COLFAM_AFF_NUMERIC};
+                                       .widens = widens(affinity, value)};
   argument->datum.type = KV_NULL;
   if (argument->widens) argument->number = sqlite3_value_double(value);
   argument->bound = sqlite3_value_frombind(value);

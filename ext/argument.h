@@ -17,6 +17,9 @@ struct colfam_argument {
   double number;         /* when it widens */
   bool bound;            /* came through sqlite3_bind */
 };
+/* Whether it would widen. An argument is read once: as the text that it is converted to in its place a real
+** may be of type TEXT from then on (one that SQLite keeps as an integer). So this is asked before. */
+bool colfam_argument_widens(const struct colfam_schema *schema, int position, sqlite3_value *value);
 /* For key column `position`. */
 int colfam_argument_read(const struct colfam_schema *schema, int position, sqlite3_value *value,
                          struct colfam_argument *argument);

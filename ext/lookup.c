@@ -292,11 +292,12 @@ static int encode_key(struct colfam_lookup *lookup, int columns, sqlite3_value *
   const struct colfam_schema *schema = lookup->vtab->schema;
   struct kv_buf *key = &lookup->single_bytes;
   bool possible = true;
+  for (int i = 0; i < columns && *told; i++) *told = !colfam_argument_widens(schema, i, argv[i]);
+  if (!*told) return SQLITE_OK;
   for (int i = 0; i < columns; i++) {
     struct colfam_argument argument;
     int rc = colfam_argument_read(schema, i, argv[i], &argument);
-    *told = !argument.widens;
-    if (rc != SQLITE_OK || !*told) return rc;
+    if (rc != SQLITE_OK) return rc;
     possible = possible && argument.datum.type != KV_NULL;
     if (possible) kv_key_append(key, argument.part, &argument.datum);
     if (key->status != KV_OK) return SQLITE_NOMEM;

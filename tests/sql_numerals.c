@@ -388,6 +388,45 @@ START_TEST(every_spelling_is_found) {
 }
 END_TEST
 
+/* A REAL column that is known to be 1.0 is handed over as that constant, which SQLite keeps as an integer that
+** is a real: once it has been made a text it says of itself that it is one. */
+START_TEST(constants_of_real_columns_are_numbers) {
+  static const char *const keys[] = {"PRIMARY KEY(k)", "PRIMARY KEY(k DESC)", "PRIMARY KEY(v, k)",
+                                     "PRIMARY KEY(k, v)"};
+  static const char *const forms[] = {
+      "SELECT k, r FROM @ JOIN y ON k = r WHERE r = %s",
+      "SELECT k, r FROM y CROSS JOIN @ ON k = r WHERE r = %s",
+      "SELECT k, r FROM y CROSS JOIN @ ON k = r AND v = r WHERE r = %s",
+      "SELECT k, r FROM y CROSS JOIN @ ON k = r AND v IN (1, r, 2) WHERE r = %s",
+      "SELECT k, r FROM y CROSS JOIN @ ON k IN (r, 'a', 2) WHERE r = %s",
+      "SELECT k, r FROM y CROSS JOIN @ ON k >= r WHERE r = %s",
+      "SELECT k, r FROM y CROSS JOIN @ ON k < r AND v = r WHERE r = %s",
+      "SELECT k, r FROM y CROSS JOIN @ ON k BETWEEN r AND r WHERE r = %s",
+      "SELECT r, EXISTS (SELECT 1 FROM @ WHERE k = r AND v = r) FROM y WHERE r = %s",
+      "SELECT r, (SELECT count(*) FROM @ WHERE k = r) FROM y WHERE r = %s",
+      "SELECT a.k, b.k FROM y CROSS JOIN @ AS a ON a.k = r CROSS JOIN @ AS b ON b.k = r AND b.v = r"
+      " WHERE r = %s",
+  };
+  static const char *const reals[] = {"1.0", "1", "2.0", "-0.0", "2.5", "1e15"};
+  sql_ok(db, "CREATE TABLE y(r REAL); INSERT INTO y VALUES(1), (1.0), (2), (0), (2.5), (1e15)");
+  char *columns = sqlite3_mprintf("k TEXT, v REAL, %s", keys[_i]);
+  make_pair(columns, "SELECT a.value, b.value FROM"
+                     " json_each('[\"1\", \"1.0\", \" 1\", \"01\", \"2\", \"2.5\", \"0.0\", \"a\","
+                     " \"1e15\", \"1.0e+15\", \"1000000000000000.0\"]') AS a,"
+                     " json_each('[1, 2, 1e15, 0]') AS b WHERE 1 ON CONFLICT DO NOTHING");
+  sqlite3_free(columns);
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+    for (size_t j = 0; j < sizeof reals / sizeof *reals; j++) {
+      char *sql = sqlite3_mprintf(forms[i], reals[j]);
+      char *sorted = sqlite3_mprintf(
+          "WITH s(a, b) AS MATERIALIZED (%s) SELECT a, b FROM s ORDER BY a, b", sql);
+      same(sorted);
+      sqlite3_free(sorted);
+      sqlite3_free(sql);
+    }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("sql_numerals");
   TCase *tcase = tcase_create("numerals");
@@ -402,6 +441,7 @@ int main(void) {
   tcase_add_test(tcase, upper_bound_among_dates_leaps_over_years);
   tcase_add_loop_test(tcase, numbers_among_digits_leap_over_other_digits, 0, 3);
   tcase_add_loop_test(tcase, every_spelling_is_found, 0, 3);
+  tcase_add_loop_test(tcase, constants_of_real_columns_are_numbers, 0, 4);
   suite_add_tcase(suite, tcase);
   return harness_run(suite);
 }
