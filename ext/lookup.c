@@ -255,15 +255,6 @@ static int set_key(struct colfam_lookup *lookup, bool possible) {
   return lookup->single_bytes.status == KV_OK ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-/* Whether the only column of the key, of this type, is compared as it is. */
-static bool is_plain(const struct colfam_schema *schema, int type) {
-  if (schema->key_count != 1 || schema->encoder) return false;
-  const struct colfam_column *column = &schema->columns[schema->key_columns[0]];
-  bool as_it_is =
-      type == SQLITE_BLOB || (type == SQLITE_TEXT && column->affinity <= COLFAM_AFF_TEXT);
-  return as_it_is && column->key_collation == KV_BINARY;
-}
-
 /* The argument is SQLite's for the call alone; its bytes follow the type in the key, unless that descends. */
 static int keep_plain(struct colfam_lookup *lookup, bool descending) {
   struct kv_slice *bytes = &lookup->plain.bytes;
@@ -312,7 +303,7 @@ int colfam_lookup_one(struct colfam_lookup *lookup, const struct colfam_plan *pl
   lookup->widened = lookup->everything = false;
   lookup->plain.type = KV_NULL;
   kv_buf_clear(&lookup->single_bytes);
-  if (is_plain(lookup->vtab->schema, sqlite3_value_type(argv[0])))
+  if (colfam_schema_is_plain(lookup->vtab->schema, sqlite3_value_type(argv[0])))
     return encode_plain(lookup, argv[0]);
   return encode_key(lookup, plan->equal_count, argv, told);
 }

@@ -47,8 +47,8 @@ void colfam_options_default(struct colfam_options *options);
 bool colfam_options_are_native(const struct colfam_options *options);
 /* Whether this version has an option of that name (ASCII case ignored). */
 bool colfam_options_known(const char *name);
-/* Sets one option by name; unknown names, bad values and values not yet supported (of value_bytes all but
-** the default) give SQLITE_ERROR with a message that lists what is allowed. */
+/* Sets one option by name; unknown names and bad values give SQLITE_ERROR with a message that lists what is
+** allowed. */
 int colfam_options_set(struct colfam_options *options, const char *name, const char *value,
                        char **message);
 /* The same for a command's text "name=value", blanks allowed around both. What is fixed at CREATE is refused.
@@ -109,6 +109,14 @@ static inline struct kv_key_part colfam_schema_key_part(const struct colfam_sche
                               .last = i == schema->key_count - 1,
                               .collation = column->key_collation,
                               .encoder = schema->encoder};
+}
+/* Whether the only column of the key, of this type, is compared as it is. */
+static inline bool colfam_schema_is_plain(const struct colfam_schema *schema, int type) {
+  if (schema->key_count != 1 || schema->encoder) return false;
+  const struct colfam_column *column = &schema->columns[schema->key_columns[0]];
+  bool as_it_is =
+      type == SQLITE_BLOB || (type == SQLITE_TEXT && column->affinity <= COLFAM_AFF_TEXT);
+  return as_it_is && column->key_collation == KV_BINARY;
 }
 /* Its affinity. */
 enum colfam_affinity colfam_schema_key_affinity(const struct colfam_schema *schema, int i);
