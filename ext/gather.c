@@ -1,5 +1,5 @@
-/* See gather.h. The bytes move while they grow: where keys begin is set when all are there. Texts and blobs that
-** are the whole key, as most are, take a short way. */
+/* See gather.h. The bytes move while they grow: where keys begin is set when all are there. Texts and blobs
+** that are the whole key, as most are, take a short way. */
 #include "gather.h"
 
 static int gathered_init(struct colfam_gathered *gathered, size_t count) {

@@ -388,8 +388,8 @@ START_TEST(every_spelling_is_found) {
 }
 END_TEST
 
-/* A REAL column that is known to be 1.0 is handed over as that constant, which SQLite keeps as an integer that
-** is a real: once it has been made a text it says of itself that it is one. */
+/* A REAL column that is known to be 1.0 is handed over as that constant, which SQLite keeps as an integer
+** that is a real: once it has been made a text it says of itself that it is one. */
 START_TEST(constants_of_real_columns_are_numbers) {
   static const char *const keys[] = {"PRIMARY KEY(k)", "PRIMARY KEY(k DESC)", "PRIMARY KEY(v, k)",
                                      "PRIMARY KEY(k, v)"};
