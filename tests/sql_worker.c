@@ -313,14 +313,17 @@ static int child_status(pid_t child) {
 /* The allocator of the address sanitizer is not made ready for a fork: a child may find it locked for ever,
 ** by the thread that it has not. There it is ended after a while, which says nothing of the extension. */
 #ifdef __SANITIZE_ADDRESS__
-#define CHILD_SECONDS 30
+#define CHILD_SECONDS 10
 #else
 #define CHILD_SECONDS 0 /* no limit */
 #endif
 
 static pid_t fork_child(void) {
   pid_t child = fork();
-  if (child == 0) alarm(CHILD_SECONDS);
+  if (child == 0) {
+    signal(SIGALRM, SIG_DFL); /* not to what Check does with it */
+    alarm(CHILD_SECONDS);
+  }
   return child;
 }
 
