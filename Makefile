@@ -328,7 +328,7 @@ check-shell: $(BUILD)/colfam.so $(PRELOADS)
 # ---- Other hosts; both fetch what they need through npm, and say so when they cannot
 
 test-newest: programs $(PRELOADS)
-	@bash tests/newest.sh $(LOADED_BIN) $(filter-out %/fuzz_row,$(CORE_BIN)) $(SCRIPTS)
+	@bash tests/newest.sh $(filter-out %/fuzz_row %/model_schedules,$(LOADED_BIN) $(CORE_BIN)) $(SCRIPTS)
 
 test-node: $(BUILD)/colfam.so
 	@bash tests/node.sh
