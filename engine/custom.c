@@ -472,8 +472,11 @@ static struct searching *searching_of(struct kv_search *search) {
 static const struct kv_comparator *begin_search(const struct kv_comparator *self,
                                                 struct kv_search *search) {
   struct searching *searching = searching_of(search);
-  searching->comparator = *(const struct comparator *)self;
-  searching->comparator.call = &searching->call;
+  /* Not the references, which others count meanwhile. */
+  searching->comparator =
+      (struct comparator){.base = {.name = self->name, .compare = self->compare},
+                          .custom = custom_of(self),
+                          .call = &searching->call};
   begin_call(custom_of(self), &searching->call);
   return &searching->comparator.base;
 }

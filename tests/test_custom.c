@@ -415,10 +415,24 @@ static void *compare_often(void *context) {
   return context;
 }
 
-static void compare_by_threads(struct kv_comparator *comparator) {
+/* Others count references meanwhile. */
+static void *search_often(void *context) {
+  const struct kv_comparator *comparator = context;
+  for (int i = 0; i < ROUNDS; i++) {
+    struct kv_search search;
+    kv_search_begin(&search, kv_comparator_ref(comparator));
+    int order = compare(search.by, "ab", "ba");
+    kv_search_end(&search);
+    kv_comparator_unref(comparator);
+    if (order != 1) return NULL;
+  }
+  return context;
+}
+
+static void run_threads(struct kv_comparator *comparator, void *(*work)(void *)) {
   pthread_t threads[THREADS];
   for (int i = 0; i < THREADS; i++)
-    ck_assert_int_eq(pthread_create(&threads[i], NULL, compare_often, comparator), 0);
+    ck_assert_int_eq(pthread_create(&threads[i], NULL, work, comparator), 0);
   for (int i = 0; i < THREADS; i++) {
     void *result;
     pthread_join(threads[i], &result);
@@ -445,11 +459,12 @@ START_TEST(threads_compare_in_every_mode) {
     config.copy_bytes = i % 2 ? 8 : 0;
     struct kv_comparator *comparator = comparator_of(&config, KV_CUSTOM_KEYS, false);
     calls = 0;
-    compare_by_threads(comparator);
-    if (shared) ck_assert_int_eq(calls, 2 * THREADS * ROUNDS);
+    run_threads(comparator, compare_often);
+    run_threads(comparator, search_often);
+    if (shared) ck_assert_int_eq(calls, 3 * THREADS * ROUNDS);
     kv_comparator_unref(comparator);
   }
-  ck_assert_int_eq(opened, 2 * THREADS);
+  ck_assert_int_eq(opened, 4 * THREADS); /* each thread, for two sizes of buffers */
   ck_assert_int_eq(closed, opened);
 }
 END_TEST
